@@ -3,7 +3,7 @@
 //! for values and events between the nodes, as Slurm's plugin and Open MPI's daemons do.
 use crate::peal;
 use peal_model::{
-    Bytes, DataArray, Info, IofChannel, Nspace, Proc, Rank, Status, Value, code, key,
+    Bytes, DataArray, Info, Infos, IofChannel, Nspace, Proc, Rank, Status, Text, Value, code, key,
 };
 use peal_stub::{
     FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, PROTOCOL, RequestNumber,
@@ -61,6 +61,14 @@ pub struct LoggedKeys {
 /// Reply to a request of the launcher.
 type Reply = Result<HostReply, Status>;
 
+/// Arrival of a node at a collective: the node, its upcall and its data.
+type NodeArrival = (usize, UpcallNumber, Bytes);
+
+fn all_behind_each_other(arrived: &[NodeArrival]) -> Bytes {
+    let data = arrived.iter().map(|(_, _, data)| data.as_slice().to_vec());
+    Bytes::from(data.collect::<Vec<_>>().concat())
+}
+
 /// Party that waits for the reply to a request.
 enum Waiting {
     /// The test.
@@ -76,7 +84,11 @@ struct Network {
     waiting: BTreeMap<RequestNumber, Waiting>,
     next: u64,
     /// Contributions to fences, by their procs.
-    fences: BTreeMap<Vec<Proc>, Vec<(usize, UpcallNumber, Bytes)>>,
+    fences: BTreeMap<Vec<Proc>, Vec<NodeArrival>>,
+    /// Contributions to operations on groups, by the operation and the group.
+    groups: BTreeMap<(u8, Text), Vec<NodeArrival>>,
+    /// Number of operations on groups so far, which is the context id of the latest.
+    groups_formed: u64,
     /// Notices of the servers, with their node.
     notices: Vec<(usize, HostNotice)>,
     /// Upcalls that the launcher got, by their kinds.
@@ -126,12 +138,9 @@ impl Network {
                     return;
                 }
                 let arrived = self.fences.remove(&procs).unwrap();
-                let all: Vec<u8> = arrived
-                    .iter()
-                    .flat_map(|(_, _, data)| data.as_slice().to_vec())
-                    .collect();
+                let all = all_behind_each_other(&arrived);
                 for (node, number, _) in arrived {
-                    let data = UpcallResult::Data(Bytes::from(all.clone()));
+                    let data = UpcallResult::Data(all.clone());
                     self.answer(node, number, Ok(data));
                 }
             }
@@ -156,6 +165,33 @@ impl Network {
             HostUpcall::Abort { status, .. } => {
                 self.aborts.push(status);
                 self.answer(node, number, Ok(UpcallResult::Done));
+            }
+            HostUpcall::Group {
+                operation,
+                group,
+                directives,
+                ..
+            } => {
+                let name = (operation, group);
+                let arrived = self.groups.entry(name.clone()).or_default();
+                let data = match directives.value_of(key::PMIX_GROUP_ENDPT_DATA) {
+                    Some(Value::ByteObject(data)) => data.clone(),
+                    _ => Bytes::default(),
+                };
+                arrived.push((node, number, data));
+                if arrived.len() < self.streams.len() {
+                    return;
+                }
+                let arrived = self.groups.remove(&name).unwrap();
+                let all = all_behind_each_other(&arrived);
+                self.groups_formed += 1;
+                let infos = vec![
+                    Info::new(key::PMIX_GROUP_ENDPT_DATA, Value::ByteObject(all)),
+                    Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(self.groups_formed)),
+                ];
+                for (node, number, _) in arrived {
+                    self.answer(node, number, Ok(UpcallResult::Infos(infos.clone())));
+                }
             }
             HostUpcall::IofPull { .. } => self.answer(node, number, Ok(UpcallResult::Done)),
             HostUpcall::ToolConnected { .. } => {
@@ -210,11 +246,12 @@ pub struct FakeLauncher {
 const ANSWER_TIMEOUT_MS: &str = "2000";
 
 /// Upcalls that the launcher offers.
-const OFFERED: [UpcallKind; 10] = [
+const OFFERED: [UpcallKind; 11] = [
     UpcallKind::Abort,
     UpcallKind::Fence,
     UpcallKind::DirectModex,
     UpcallKind::Notify,
+    UpcallKind::Group,
     UpcallKind::Log,
     UpcallKind::IofPull,
     UpcallKind::ToolConnected,

@@ -304,6 +304,14 @@ impl Actor {
                 self.state.group_message(from, message, self.now())
             }
             ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
+            ActorMessage::GroupAnswered {
+                key,
+                operation,
+                answer,
+            } => {
+                let now = self.now();
+                self.state.group_answered(&key, operation, answer, now)
+            }
             ActorMessage::ModexReceived { proc, values } => {
                 self.state.modex_received(&proc, values)
             }

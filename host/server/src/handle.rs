@@ -10,7 +10,7 @@ use crate::{
 };
 use peal_core::{
     defaults::Defaults,
-    group::{GroupMessage, ServerId},
+    group::{GroupKey, GroupMessage, GroupOperation, HostGroupAnswer, ServerId},
     job::{JobProgress, JobSpec, ProcPhase},
     job_control::{ControlId, NotDone},
     log::LogOrigin,
@@ -88,6 +88,11 @@ pub(crate) enum ActorMessage {
     Gathered {
         id: FenceId,
         outcome: Result<FenceContribution, Status>,
+    },
+    GroupAnswered {
+        key: GroupKey,
+        operation: GroupOperation,
+        answer: Result<HostGroupAnswer, Status>,
     },
     ModexReceived {
         proc: Proc,

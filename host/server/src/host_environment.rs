@@ -1,6 +1,7 @@
 //! Interface to the host environment: one method per upcall, the counterpart of the C server
 //! module.
 use peal_core::{
+    group::GroupOperation,
     job::{JobSpec, ProcPhase},
     job_control::{Cleanup, JobControl, NotDone},
     server::Purpose,
@@ -68,6 +69,14 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// proc. Must not block.
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
         ProcessLookup::Unknown
+    }
+
+    /// Returns the process of a proc that runs, also of one that another launcher started.
+    fn running_process(&self, proc: &Proc) -> Option<u32> {
+        match self.process_of(proc) {
+            ProcessLookup::Running(pid) => Some(pid),
+            ProcessLookup::Unknown | ProcessLookup::Ended => None,
+        }
     }
 
     /// Returns true if another launcher starts the procs of a job and does not report their ends.
@@ -148,6 +157,19 @@ pub trait HostEnvironment: Send + Sync + 'static {
         procs: Vec<Proc>,
         contribution: Bytes,
     ) -> UpcallFuture<'_, Bytes> {
+        unsupported()
+    }
+
+    /// Carries out an operation on a group with the servers of all nodes that have one of these procs.
+    /// `PMIX_GROUP_ENDPT_DATA` of the result has those of all servers, this one's included, one behind
+    /// the other in any order. Only called for groups with procs on other nodes.
+    fn group(
+        &self,
+        operation: GroupOperation,
+        group: Text,
+        procs: Vec<Proc>,
+        directives: Vec<Info>,
+    ) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 

@@ -4,6 +4,7 @@ use peal_needs::needs;
 use peal_stub::{HostNotice, HostReply, HostRequest, UpcallKind};
 use peal_tests::{
     Done, c_program,
+    comparison::ProgramComparison,
     daemon::Place,
     fake_launcher::{Conduct, FakeLauncher, server_command},
     finish,
@@ -136,6 +137,26 @@ fn tool_named_by_launcher_gets_output_that_it_delivers() {
         [UpcallKind::ToolConnected, UpcallKind::IofPull],
         "the launcher names the tool, and is asked for the output"
     );
+}
+
+#[needs(libpmix)]
+#[test]
+fn groups_over_nodes_are_formed_through_the_launcher() {
+    for program in ["group whole", "group part"] {
+        let mut expected = ProgramComparison::new(program, "4", 0, 16).under_peal();
+        expected.sort();
+        let place = Place::new();
+        let launcher = FakeLauncher::start(&place.path(""), 2, 2, Conduct::Proper);
+        launcher.register();
+        let action = program.split(' ').next_back().unwrap();
+        let done = run_all(&launcher, 4, "group", &[action]);
+        let printed = done.into_iter().map(|done| done.expect_status(0).stdout);
+        let printed = printed.collect::<Vec<_>>().concat();
+        let mut lines: Vec<&str> = printed.lines().collect();
+        lines.sort();
+        assert_eq!(lines, expected);
+        assert!(launcher.upcalls().contains(&UpcallKind::Group));
+    }
 }
 
 #[needs(libpmix)]

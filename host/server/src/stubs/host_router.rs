@@ -11,6 +11,7 @@ use crate::{
     },
 };
 use peal_core::{
+    group::GroupOperation,
     job::{JobSpec, ProcPhase},
     job_control::{Cleanup, JobControl, NotDone},
     server::Purpose,
@@ -205,6 +206,10 @@ impl HostEnvironment for HostRouter {
         self.local.process_of(proc)
     }
 
+    fn running_process(&self, proc: &Proc) -> Option<u32> {
+        self.local.running_process(proc)
+    }
+
     fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
         self.local.leaves_ends_to_server(nspace)
     }
@@ -340,6 +345,32 @@ impl HostEnvironment for HostRouter {
                     done(remote.call(upcall).await).map(|()| contribution)
                 }
             }
+        })
+    }
+
+    fn group(
+        &self,
+        operation: GroupOperation,
+        group: Text,
+        procs: Vec<Proc>,
+        directives: Vec<Info>,
+    ) -> UpcallFuture<'_, Vec<Info>> {
+        let remote = procs.iter().find_map(|proc| self.remote(&proc.nspace));
+        let Some(remote) = remote else {
+            return self.local.group(operation, group, procs, directives);
+        };
+        Box::pin(async move {
+            let upcall = HostUpcall::Group {
+                // `pmix_group_operation_t`.
+                operation: match operation {
+                    GroupOperation::Construct => 0,
+                    GroupOperation::Destruct => 1,
+                },
+                group,
+                procs,
+                directives,
+            };
+            remote_host::infos(remote.call(upcall).await)
         })
     }
 

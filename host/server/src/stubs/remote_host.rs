@@ -107,7 +107,8 @@ impl RemoteHost {
         match upcall {
             HostUpcall::Fence { .. }
             | HostUpcall::Connect { .. }
-            | HostUpcall::Disconnect { .. } => None,
+            | HostUpcall::Disconnect { .. }
+            | HostUpcall::Group { .. } => None,
             HostUpcall::Lookup { infos, .. } => {
                 let seconds = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64);
                 match seconds {
