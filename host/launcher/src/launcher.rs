@@ -1,7 +1,7 @@
 //! Starts jobs on request of the user, and jobs that procs and tools spawn.
 use super::{
     COMMANDS, EmbeddedHostEnvironment, Inputs, JobCommand, JobOutput, JobRequest, LaunchError,
-    RunningJob,
+    Launching, RunningJob,
     job::{JobContext, RunningJobTask},
     job_registry::SpawnTree,
     spawn::{self, ParentDependence, SpawnPlan},
@@ -27,7 +27,7 @@ impl EmbeddedHostEnvironment {
         request: JobRequest,
         spawn_tree: SpawnTree,
     ) -> Result<RunningJob, LaunchError> {
-        let (server, uri) = self.launching().ok_or(AddJobError::Stopped)?;
+        let Launching { server, uri } = self.launching().ok_or(AddJobError::Stopped)?;
         let nspace = request.nspace.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let inputs = Arc::<Inputs>::default();
@@ -88,7 +88,7 @@ impl EmbeddedHostEnvironment {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         }
         // A server of other launchers' jobs starts none.
-        let (server, _) = self.launching().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let Launching { server, .. } = self.launching().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         let own = self.jobs.find(&source.nspace);
         let like = own
             .clone()

@@ -111,6 +111,12 @@ pub(crate) enum JobCommand {
     Control(RankControl),
 }
 
+/// Server of launched jobs, and the rendezvous URI by which their procs find it.
+struct Launching<'a> {
+    server: &'a ServerHandle,
+    uri: &'a str,
+}
+
 /// The embedded host environment. One instance runs the jobs of one `peal` process.
 pub struct EmbeddedHostEnvironment {
     /// Server of the jobs, once it is known.
@@ -208,9 +214,12 @@ impl EmbeddedHostEnvironment {
         let _ = self.uri.set(uri.to_owned());
     }
 
-    /// Returns the server and the rendezvous URI of launched jobs.
-    fn launching(&self) -> Option<(&ServerHandle, &String)> {
-        Some((self.server.get()?, self.uri.get()?))
+    /// Returns what launched jobs need, unless this host environment launches none.
+    fn launching(&self) -> Option<Launching<'_>> {
+        Some(Launching {
+            server: self.server.get()?,
+            uri: self.uri.get()?,
+        })
     }
 
     /// Waits until all jobs that procs have spawned have ended. Returns the exit of the first that

@@ -323,6 +323,17 @@ impl CoordinatorState {
         ));
     }
 
+    /// Returns true if an operation waits for participants.
+    pub(super) fn is_pending(&self, key: &GroupKey, operation: GroupOperation) -> bool {
+        match (operation, self.groups.get(key)) {
+            (GroupOperation::Construct, Some(GroupState::Forming(_))) => true,
+            (GroupOperation::Destruct, Some(GroupState::Standing(standing))) => {
+                standing.destruct.is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// Records the context id that the host environment has assigned to a group that is being formed.
     pub(super) fn give_context_id(&mut self, key: &GroupKey, id: u64) {
         if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {

@@ -80,12 +80,18 @@ impl JobDirectory {
     /// Returns the named procs that are on other nodes than their job's server.
     pub(super) fn on_other_nodes(&self, named: &NamedProcs) -> Vec<Proc> {
         let is_placed = |procs: &&[Proc]| {
-            let job = procs.first().and_then(|proc| self.jobs.get(&proc.nspace));
-            job.is_some_and(|job| job.local.is_some())
+            let first = procs.first();
+            first.is_some_and(|proc| self.is_placed(&proc.nspace))
         };
         let placed = named.of_each_job().filter(is_placed).flatten();
         let procs = placed.filter_map(|named| self.procs(named)).flatten();
         procs.filter(|proc| !self.is_on_node(proc)).collect()
+    }
+
+    /// Returns true if some procs of a job are on other nodes than its server.
+    pub(super) fn is_placed(&self, nspace: &Nspace) -> bool {
+        let job = self.jobs.get(nspace);
+        job.is_some_and(|job| job.local.is_some())
     }
 
     fn is_on_node(&self, proc: &Proc) -> bool {

@@ -51,6 +51,11 @@ impl Groups {
         self.directory.place(nspace, local.collect());
     }
 
+    /// Returns true if some procs of a job of this server are on other nodes.
+    pub fn has_other_nodes(&self, nspace: &Nspace) -> bool {
+        self.directory.is_placed(nspace)
+    }
+
     /// Asks the host environment, if an operation has participants on other nodes and all local ones
     /// have called.
     pub(super) fn ask_host(&mut self, contribution: &Contribution) {
@@ -63,8 +68,10 @@ impl Groups {
             return;
         };
         let local = self.directory.living_at(self.me, &named);
-        // A decision that is under way answers the calls, as after a conflict.
-        if self.directory.on_other_nodes(&named).is_empty() || !self.own.is_empty() {
+        // An operation that is not pending is decided already, as after a conflict.
+        if self.directory.on_other_nodes(&named).is_empty()
+            || !self.state.is_pending(key, operation)
+        {
             return;
         }
         let Some(parts) = self.collectives.passed(key, operation, &local) else {

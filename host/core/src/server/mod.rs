@@ -571,8 +571,7 @@ impl ServerState {
             let life = self.clients.life(proc);
             matches!(life, Some(ProcPhase::Connected(_) | ProcPhase::Lost))
         };
-        event.code == code::PMIX_PROC_TERMINATED
-            && event.affected().iter().any(has_not_finalized)
+        event.code == code::PMIX_PROC_TERMINATED && event.affected().iter().any(has_not_finalized)
     }
 
     /// Marks a connection as lagging because its outbox is full, or nearly. From now on its events

@@ -28,6 +28,12 @@ use std::{
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
+/// Procs of one host environment.
+struct ProcsOfHost {
+    host: Arc<RemoteHost>,
+    procs: Vec<Proc>,
+}
+
 /// Output of a proc that a host environment delivers.
 pub(super) struct DeliveredOutput {
     pub(super) source: Proc,
@@ -96,36 +102,44 @@ impl HostRouter {
         }
     }
 
-    /// Returns the host environment of a job or tool, if it is at a stub.
+    /// Returns the host environment of a requester, if it is at a stub: the one of its job, or the owner
+    /// of this server for a tool.
     fn remote(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+        self.registered(nspace)
+            .or_else(|| self.owner.get().cloned())
+    }
+
+    /// Returns the host environment of a job, if a stub has registered it.
+    fn registered(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
         let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
-        remotes.get(nspace).or_else(|| self.owner.get()).cloned()
+        remotes.get(nspace).cloned()
     }
 
     /// Returns the kind of a requester. Procs belong to a job that a stub has registered.
     fn spawn_requester(&self, source: &Proc) -> SpawnRequester {
-        let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
-        if remotes.contains_key(&source.nspace) {
-            SpawnRequester::Proc
-        } else {
-            SpawnRequester::Tool
+        match self.registered(&source.nspace) {
+            Some(_) => SpawnRequester::Proc,
+            None => SpawnRequester::Tool,
         }
     }
 
-    /// Returns the host environments of procs, each with its own procs. Procs of jobs that no stub has
-    /// registered are left out.
-    fn remotes_of(&self, procs: &[Proc]) -> Vec<(Arc<RemoteHost>, Vec<Proc>)> {
-        let mut found: Vec<(Arc<RemoteHost>, Vec<Proc>)> = Vec::new();
+    /// Returns the host environments of procs, each with its own procs. Procs of jobs that are at no stub
+    /// are left out.
+    fn remotes_of(&self, procs: &[Proc]) -> Vec<ProcsOfHost> {
+        let mut found: Vec<ProcsOfHost> = Vec::new();
         for proc in procs {
-            let Some(remote) = self.remote(&proc.nspace) else {
+            let Some(host) = self.remote(&proc.nspace) else {
                 continue;
             };
-            let known = found
+            match found
                 .iter_mut()
-                .find(|(host, _)| Arc::ptr_eq(host, &remote));
-            match known {
-                Some((_, own)) => own.push(proc.clone()),
-                None => found.push((remote, vec![proc.clone()])),
+                .find(|known| Arc::ptr_eq(&known.host, &host))
+            {
+                Some(known) => known.procs.push(proc.clone()),
+                None => found.push(ProcsOfHost {
+                    host,
+                    procs: vec![proc.clone()],
+                }),
             }
         }
         found
@@ -166,7 +180,7 @@ impl HostRouter {
 
     /// Returns the host environment that takes an event of one of its procs, if there is one.
     fn notified(&self, event: &Event) -> Option<Arc<RemoteHost>> {
-        let remote = self.remote(&event.source.as_ref()?.nspace)?;
+        let remote = self.registered(&event.source.as_ref()?.nspace)?;
         Some(remote).filter(|remote| remote.offers(UpcallKind::Notify))
     }
 
@@ -227,7 +241,7 @@ impl HostEnvironment for HostRouter {
     }
 
     fn client_connected(&self, proc: &Proc) {
-        if let Some(remote) = self.remote(&proc.nspace) {
+        if let Some(remote) = self.registered(&proc.nspace) {
             remote.notice(HostNotice::ClientConnected(proc.clone()));
         }
         self.local.client_connected(proc);
@@ -238,7 +252,7 @@ impl HostEnvironment for HostRouter {
     }
 
     fn client_departed(&self, proc: &Proc, life: ProcPhase) {
-        if let Some(remote) = self.remote(&proc.nspace) {
+        if let Some(remote) = self.registered(&proc.nspace) {
             remote.notice(match life {
                 ProcPhase::Finalized => HostNotice::ClientFinalized(proc.clone()),
                 _ => HostNotice::ClientLost(proc.clone()),
@@ -690,19 +704,19 @@ impl HostEnvironment for HostRouter {
                 .iof_pull(source, sources, directives, channels, local_id);
         }
         Box::pin(async move {
-            let known: usize = remotes.iter().map(|(_, own)| own.len()).sum();
+            let known: usize = remotes.iter().map(|remote| remote.procs.len()).sum();
             if known < sources.len() {
                 return Err(code::PMIX_ERR_NOT_FOUND);
             }
             // The output then comes from the host environments (`PMIx_server_IOF_deliver`). What comes
             // before the pull begins is kept until then.
-            for (remote, procs) in remotes {
+            for ProcsOfHost { host, procs } in remotes {
                 let upcall = HostUpcall::IofPull {
                     procs,
                     directives: directives.clone(),
                     channels,
                 };
-                done(remote.call(upcall).await)?;
+                done(host.call(upcall).await)?;
             }
             let pull = OutputPull {
                 puller: Puller {
@@ -724,7 +738,7 @@ impl HostEnvironment for HostRouter {
     ) -> UpcallFuture<'_, ()> {
         let ended = self.local.end_pull(&source, remote_id);
         Box::pin(async move {
-            for (remote, _) in self.remotes_of(&ended?) {
+            for ProcsOfHost { host, .. } in self.remotes_of(&ended?) {
                 let mut directives = directives.clone();
                 directives.push(Info::new(key::PMIX_IOF_STOP, Value::Bool(true)));
                 // Without procs, as from the C library: others may pull from the same ones.
@@ -733,7 +747,7 @@ impl HostEnvironment for HostRouter {
                     directives,
                     channels: IofChannel(0),
                 };
-                done(remote.call(upcall).await)?;
+                done(host.call(upcall).await)?;
             }
             Ok(())
         })
