@@ -201,7 +201,12 @@ impl Network {
             HostUpcall::Log {
                 data, directives, ..
             } => {
-                let keys = |infos: &[Info]| infos.iter().map(|info| info.key.to_string()).collect();
+                let keys = |infos: &[Info]| {
+                    infos
+                        .iter()
+                        .map(|info| info.key.as_str().to_owned())
+                        .collect()
+                };
                 self.logged.push(LoggedKeys {
                     data: keys(&data),
                     directives: keys(&directives),
@@ -242,8 +247,8 @@ pub struct FakeLauncher {
     procs_per_node: u32,
 }
 
-/// Time in which the launcher must answer. Only a launcher that does not answer takes so long.
-const ANSWER_TIMEOUT_MS: &str = "2000";
+/// Time that a launcher has which does not answer.
+const SHORT_TIMEOUT_MS: &str = "300";
 
 /// Upcalls that the launcher offers.
 const OFFERED: [UpcallKind; 11] = [
@@ -464,7 +469,6 @@ pub fn server_command(dir: &Path, node: usize) -> Command {
         .stderr(Stdio::piped())
         .env("PMIX_SYSTEM_TMPDIR", &runtime)
         .env("PEAL_ADMIN_SOCKET", runtime.join("admin.sock"))
-        .env("PEAL_HOSTS_ANSWER_TIMEOUT_MS", ANSWER_TIMEOUT_MS)
         .env_remove("PMIX_SERVER_TMPDIR");
     let config = dir.join("peal.toml");
     if config.exists() {
@@ -477,6 +481,10 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
     let (mut own, theirs) = UnixStream::pair().unwrap();
     let mut command = server_command(dir, node);
     command.stdin(Stdio::from(OwnedFd::from(theirs)));
+    let conduct = network.lock().unwrap().conduct;
+    if conduct == Conduct::Silent {
+        command.env("PEAL_HOSTS_ANSWER_TIMEOUT_MS", SHORT_TIMEOUT_MS);
+    }
     let server = command.spawn().unwrap();
     // The command holds the other end, which must close when the server ends.
     drop(command);
@@ -485,7 +493,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
         release: "test".to_owned(),
         name: None,
         infos: Vec::new(),
-        offered: network.lock().unwrap().conduct.offered(),
+        offered: conduct.offered(),
     });
     own.write_all(&encode(&hello, FrameLimit::default()).unwrap())
         .unwrap();

@@ -294,7 +294,7 @@ fn servers_of_launchers_share_a_store_and_no_audit_trail() {
     ));
     let _first = FakeLauncher::start(&dir, 1, 1, Conduct::Proper);
     let second = finish(server_command(&dir, 1).spawn().unwrap());
-    assert_eq!(second.status, Some(1), "{}", second.stderr);
+    assert_eq!(second.status, Some(125), "{}", second.stderr);
     for part in ["audit.db", "locked by another process"] {
         assert!(second.stderr.contains(part), "{}", second.stderr);
     }
