@@ -3,11 +3,12 @@
  * proc that was not 0. For a killed proc this is 128 + signal, for an aborted job the status passed
  * to PMIx_Abort.
  *
- *     host [--tools DIRECTORY] N PROGRAM [ARGUMENTS...]
+ *     host [--tools DIRECTORY] [--stdin RANK] N PROGRAM [ARGUMENTS...]
  *
- * With a directory it serves tools, too, and leaves its rendezvous files there. It prints nothing
- * on stdout; errors go to stderr. Upcalls that it does not support are left out of the module, so
- * that the library answers PMIX_ERR_NOT_SUPPORTED. */
+ * With a directory it serves tools, too, and leaves its rendezvous files there. With a rank it
+ * forwards the output of the procs to those that pull it, and what is pushed to the rank to its
+ * input. It prints nothing of its own on stdout; errors go to stderr. Upcalls that it does not
+ * support are left out of the module, so that the library answers PMIX_ERR_NOT_SUPPORTED. */
 #define _GNU_SOURCE /* execvpe */
 #include <pthread.h>
 #include <semaphore.h>
@@ -25,6 +26,7 @@
 #include "host_groups.h"
 #include "host_published.h"
 #include "host_services.h"
+#include "host_streams.h"
 
 #define NSPACE "job"
 #define MAX_PROCS 1024
@@ -278,13 +280,24 @@ static pid_t start(pmix_rank_t rank, char **command)
     /* All data travel in messages, as with a server that shares no memory with its clients. */
     PMIX_SETENV(rc, "PMIX_GDS_MODULE", "hash", &environment);
     require("environment", rc);
+    struct pipes pipes;
+    bool forwards = PMIX_RANK_INVALID != input_rank;
+    if (forwards) {
+        make_pipes(&pipes);
+    }
     pid_t pid = fork();
     if (0 == pid) {
+        if (forwards) {
+            use_pipes(&pipes);
+        }
         execvpe(command[0], command, environment);
         perror(command[0]);
         _exit(127);
     }
     PMIX_ARGV_FREE(environment);
+    if (forwards) {
+        keep_pipes(&pipes, &proc);
+    }
     return pid;
 }
 
@@ -369,29 +382,38 @@ static void wait_for_all(void)
 
 static void start_server(const char *tools)
 {
-    if (NULL == tools) {
-        require("init", PMIx_server_init(&module, NULL, 0));
-        return;
+    pmix_info_t infos[5];
+    size_t ninfos = 0;
+    bool no = false;
+    /* 4.2.2 writes delivered output itself otherwise, and to a null pointer. */
+    PMIX_INFO_LOAD(&infos[ninfos++], PMIX_IOF_LOCAL_OUTPUT, &no, PMIX_BOOL);
+    if (NULL != tools) {
+        PMIX_INFO_LOAD(&infos[ninfos++], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
+        PMIX_INFO_LOAD(&infos[ninfos++], PMIX_SERVER_SYSTEM_SUPPORT, NULL, PMIX_BOOL);
+        PMIX_INFO_LOAD(&infos[ninfos++], PMIX_SERVER_TMPDIR, tools, PMIX_STRING);
+        PMIX_INFO_LOAD(&infos[ninfos++], PMIX_SYSTEM_TMPDIR, tools, PMIX_STRING);
     }
-    pmix_info_t infos[4];
-    PMIX_INFO_LOAD(&infos[0], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
-    PMIX_INFO_LOAD(&infos[1], PMIX_SERVER_SYSTEM_SUPPORT, NULL, PMIX_BOOL);
-    PMIX_INFO_LOAD(&infos[2], PMIX_SERVER_TMPDIR, tools, PMIX_STRING);
-    PMIX_INFO_LOAD(&infos[3], PMIX_SYSTEM_TMPDIR, tools, PMIX_STRING);
-    require("init", PMIx_server_init(&module, infos, 4));
+    require("init", PMIx_server_init(&module, infos, ninfos));
 }
 
 int main(int argc, char **argv)
 {
     const char *name = argv[0], *tools = NULL;
-    if (argc > 3 && 0 == strcmp(argv[1], "--tools")) {
-        tools = argv[2];
-        argv += 2;
-        argc -= 2;
+    for (; argc > 3 && 0 == strncmp(argv[1], "--", 2); argv += 2, argc -= 2) {
+        if (0 == strcmp(argv[1], "--tools")) {
+            tools = argv[2];
+        } else if (0 == strcmp(argv[1], "--stdin")) {
+            input_rank = (pmix_rank_t) atoi(argv[2]);
+            module.iof_pull = iof_pull;
+            module.push_stdin = push_stdin;
+        } else {
+            break;
+        }
     }
     int procs = argc > 2 ? atoi(argv[1]) : 0;
     if (procs < 1 || procs > MAX_PROCS) {
-        fprintf(stderr, "usage: %s [--tools DIRECTORY] N PROGRAM [ARGUMENTS...], with N from 1 to %d\n", name, MAX_PROCS);
+        fprintf(stderr, "usage: %s [--tools DIRECTORY] [--stdin RANK] N PROGRAM [ARGUMENTS...], with N from 1 to %d\n", name,
+                MAX_PROCS);
         return 2;
     }
     job_size = (uint32_t) procs;
@@ -399,6 +421,7 @@ int main(int argc, char **argv)
     register_job();
     start_all(argv + 2);
     wait_for_all();
+    await_streams();
     require("finalize", PMIx_server_finalize());
     return exit_status;
 }

@@ -102,7 +102,7 @@ impl ProgramComparison {
             }
             ComparedServer::CLibrary => {
                 let mut command = Command::new(c_program("host"));
-                command.arg(self.procs);
+                command.args(self.host_options()).arg(self.procs);
                 command
             }
         };
@@ -111,6 +111,14 @@ impl ProgramComparison {
             command.args(["env", &variable]);
         }
         command
+    }
+
+    /// Returns the options of `peal run` that `tests/c/host.c` has, too.
+    fn host_options(&self) -> &'static [&'static str] {
+        match self.options {
+            ["--stdin", ..] => self.options,
+            _ => &[],
+        }
     }
 
     /// Returns the lines that it prints on this library in the host environment of `tests/c/host.c`, which is on Peal's library
@@ -124,6 +132,7 @@ impl ProgramComparison {
             .env("PEAL_EXECUTABLE", program("peal"))
             .env("PEAL_CONFIG", "")
             .env_remove("PEAL_LOG")
+            .args(self.host_options())
             .arg(self.procs);
         match library.variable() {
             Some(variable) => command.args(["env", &variable]),

@@ -2,7 +2,9 @@
 //! machine, with the launcher's end of its socket in the test. The launcher carries fences, requests
 //! for values and events between the nodes, as Slurm's plugin and Open MPI's daemons do.
 use crate::peal;
-use peal_model::{Bytes, DataArray, Info, Nspace, Proc, Rank, Status, Value, code, key};
+use peal_model::{
+    Bytes, DataArray, Info, Infos, IofChannel, Nspace, Proc, Rank, Status, Text, Value, code, key,
+};
 use peal_stub::{
     FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, PROTOCOL, RequestNumber,
     ServerMessage, ServerWelcome, StubDecoder, StubHello, StubMessage, UpcallKind, UpcallNumber,
@@ -31,12 +33,41 @@ pub enum Conduct {
     Proper,
     /// Answers each upcall twice, the second time with an error.
     Twice,
-    /// Answers no fence.
-    NoFence,
+    /// Offers every upcall and answers none.
+    Silent,
+    /// Offers every upcall and answers each with this status.
+    Refusing(Status),
+}
+
+impl Conduct {
+    /// Returns the upcalls that the launcher offers.
+    fn offered(self) -> Vec<UpcallKind> {
+        match self {
+            Conduct::Proper | Conduct::Twice => OFFERED.to_vec(),
+            Conduct::Silent | Conduct::Refusing(_) => [&OFFERED[..], &OFFERED_BY_OTHERS].concat(),
+        }
+    }
+}
+
+/// Keys of a log request that the launcher got.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggedKeys {
+    /// Keys of the data.
+    pub data: Vec<String>,
+    /// Keys of the directives.
+    pub directives: Vec<String>,
 }
 
 /// Reply to a request of the launcher.
 type Reply = Result<HostReply, Status>;
+
+/// Arrival of a node at a collective: the node, its upcall and its data.
+type NodeArrival = (usize, UpcallNumber, Bytes);
+
+fn all_behind_each_other(arrived: &[NodeArrival]) -> Bytes {
+    let data = arrived.iter().map(|(_, _, data)| data.as_slice().to_vec());
+    Bytes::from(data.collect::<Vec<_>>().concat())
+}
 
 /// Party that waits for the reply to a request.
 enum Waiting {
@@ -53,7 +84,11 @@ struct Network {
     waiting: BTreeMap<RequestNumber, Waiting>,
     next: u64,
     /// Contributions to fences, by their procs.
-    fences: BTreeMap<Vec<Proc>, Vec<(usize, UpcallNumber, Bytes)>>,
+    fences: BTreeMap<Vec<Proc>, Vec<NodeArrival>>,
+    /// Contributions to operations on groups, by the operation and the group.
+    groups: BTreeMap<(u8, Text), Vec<NodeArrival>>,
+    /// Number of operations on groups so far, which is the context id of the latest.
+    groups_formed: u64,
     /// Notices of the servers, with their node.
     notices: Vec<(usize, HostNotice)>,
     /// Upcalls that the launcher got, by their kinds.
@@ -62,6 +97,8 @@ struct Network {
     aborts: Vec<Status>,
     /// Procs that have finalized.
     finalized: Vec<Proc>,
+    /// Log requests.
+    logged: Vec<LoggedKeys>,
     procs_per_node: u32,
     conduct: Conduct,
 }
@@ -90,23 +127,22 @@ impl Network {
 
     fn upcall(&mut self, node: usize, number: UpcallNumber, upcall: HostUpcall) {
         self.upcalls.push(upcall.kind());
+        match self.conduct {
+            Conduct::Proper | Conduct::Twice => {}
+            Conduct::Silent => return,
+            Conduct::Refusing(status) => return self.answer(node, number, Err(status)),
+        }
         match upcall {
             HostUpcall::Fence { procs, data, .. } => {
-                if self.conduct == Conduct::NoFence {
-                    return;
-                }
                 let arrived = self.fences.entry(procs.clone()).or_default();
                 arrived.push((node, number, data));
                 if arrived.len() < self.streams.len() {
                     return;
                 }
                 let arrived = self.fences.remove(&procs).unwrap();
-                let all: Vec<u8> = arrived
-                    .iter()
-                    .flat_map(|(_, _, data)| data.as_slice().to_vec())
-                    .collect();
+                let all = all_behind_each_other(&arrived);
                 for (node, number, _) in arrived {
-                    let data = UpcallResult::Data(Bytes::from(all.clone()));
+                    let data = UpcallResult::Data(all.clone());
                     self.answer(node, number, Ok(data));
                 }
             }
@@ -134,6 +170,53 @@ impl Network {
             }
             HostUpcall::Abort { status, .. } => {
                 self.aborts.push(status);
+                self.answer(node, number, Ok(UpcallResult::Done));
+            }
+            HostUpcall::Group {
+                operation,
+                group,
+                directives,
+                ..
+            } => {
+                let name = (operation, group);
+                let arrived = self.groups.entry(name.clone()).or_default();
+                let data = match directives.value_of(key::PMIX_GROUP_ENDPT_DATA) {
+                    Some(Value::ByteObject(data)) => data.clone(),
+                    _ => Bytes::default(),
+                };
+                arrived.push((node, number, data));
+                if arrived.len() < self.streams.len() {
+                    return;
+                }
+                let arrived = self.groups.remove(&name).unwrap();
+                let all = all_behind_each_other(&arrived);
+                self.groups_formed += 1;
+                let infos = vec![
+                    Info::new(key::PMIX_GROUP_ENDPT_DATA, Value::ByteObject(all)),
+                    Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(self.groups_formed)),
+                ];
+                for (node, number, _) in arrived {
+                    self.answer(node, number, Ok(UpcallResult::Infos(infos.clone())));
+                }
+            }
+            HostUpcall::IofPull { .. } => self.answer(node, number, Ok(UpcallResult::Done)),
+            HostUpcall::ToolConnected { .. } => {
+                let name = Proc::new(Nspace::new("tools").unwrap(), Rank(0));
+                self.answer(node, number, Ok(UpcallResult::Tool(name)));
+            }
+            HostUpcall::Log {
+                data, directives, ..
+            } => {
+                let keys = |infos: &[Info]| {
+                    infos
+                        .iter()
+                        .map(|info| info.key.as_str().to_owned())
+                        .collect()
+                };
+                self.logged.push(LoggedKeys {
+                    data: keys(&data),
+                    directives: keys(&directives),
+                });
                 self.answer(node, number, Ok(UpcallResult::Done));
             }
             _ => self.answer(node, number, Err(code::PMIX_ERR_NOT_SUPPORTED)),
@@ -170,17 +253,34 @@ pub struct FakeLauncher {
     procs_per_node: u32,
 }
 
+/// Time that a launcher has which does not answer.
+const SHORT_TIMEOUT_MS: &str = "300";
+
 /// Upcalls that the launcher offers.
-const OFFERED: [UpcallKind; 8] = [
+const OFFERED: [UpcallKind; 12] = [
     UpcallKind::Abort,
     UpcallKind::ClientFinalized,
     UpcallKind::Fence,
     UpcallKind::DirectModex,
     UpcallKind::Notify,
+    UpcallKind::Group,
+    UpcallKind::Log,
+    UpcallKind::IofPull,
+    UpcallKind::ToolConnected,
     // Offered and not supported, as by Slurm's plugin.
     UpcallKind::Publish,
     UpcallKind::Lookup,
     UpcallKind::JobControl,
+];
+
+/// Further upcalls that launchers offer which do not answer properly.
+const OFFERED_BY_OTHERS: [UpcallKind; 6] = [
+    UpcallKind::Unpublish,
+    UpcallKind::Spawn,
+    UpcallKind::Connect,
+    UpcallKind::Query,
+    UpcallKind::Allocate,
+    UpcallKind::Monitor,
 ];
 
 impl FakeLauncher {
@@ -276,16 +376,20 @@ impl FakeLauncher {
     /// Returns the command for a proc, with the environment by which it finds its server.
     pub fn program(&self, rank: u32, program: &Path) -> Command {
         let node = &self.nodes[(rank / self.procs_per_node) as usize];
-        let mut command = Command::new(program);
+        let mut command = command_with_pipes(program);
         for variable in &node.welcome.environment {
             command.env(&variable.name, &variable.value);
         }
         command
             .env("PMIX_NAMESPACE", self.nspace.as_str())
-            .env("PMIX_RANK", rank.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .env("PMIX_RANK", rank.to_string());
+        command
+    }
+
+    /// Returns the command for a tool of a node's server.
+    pub fn tool(&self, node: usize, program: &Path) -> Command {
+        let mut command = command_with_pipes(program);
+        command.env("PMIX_SERVER_URI41", &self.nodes[node].welcome.uri);
         command
     }
 
@@ -302,6 +406,24 @@ impl FakeLauncher {
     /// Returns the kinds of the upcalls so far.
     pub fn upcalls(&self) -> Vec<UpcallKind> {
         self.network().upcalls.clone()
+    }
+
+    /// Returns the log requests so far.
+    pub fn logged(&self) -> Vec<LoggedKeys> {
+        self.network().logged.clone()
+    }
+
+    /// Delivers output of a proc, empty at its end.
+    #[track_caller]
+    pub fn deliver(&self, rank: u32, output: &str) {
+        let request = HostRequest::ForwardOutput {
+            source: Proc::new(self.nspace.clone(), Rank(rank)),
+            channel: IofChannel::STDOUT,
+            data: Bytes::from(output.as_bytes()),
+            infos: Vec::new(),
+        };
+        let node = (rank / self.procs_per_node) as usize;
+        assert_eq!(self.request(node, request), Ok(HostReply::Done));
     }
 
     /// Returns the statuses of the aborts so far.
@@ -338,18 +460,43 @@ impl Drop for FakeLauncher {
     }
 }
 
-fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
-    let (mut own, theirs) = UnixStream::pair().unwrap();
+fn command_with_pipes(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Returns the command for the server of a node, without its socket. It reads `peal.toml` in `dir` if there
+/// is one.
+pub fn server_command(dir: &Path, node: usize) -> Command {
     let runtime = dir.join(format!("n{node}"));
     std::fs::create_dir_all(&runtime).unwrap();
     let mut command = peal(["host-server"]);
     command
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .env("PMIX_SYSTEM_TMPDIR", &runtime)
         .env("PEAL_ADMIN_SOCKET", runtime.join("admin.sock"))
         .env_remove("PMIX_SERVER_TMPDIR");
+    let config = dir.join("peal.toml");
+    if config.exists() {
+        command.env("PEAL_CONFIG", config);
+    }
+    command
+}
+
+fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
+    let (mut own, theirs) = UnixStream::pair().unwrap();
+    let mut command = server_command(dir, node);
+    command.stdin(Stdio::from(OwnedFd::from(theirs)));
+    let conduct = network.lock().unwrap().conduct;
+    if conduct == Conduct::Silent {
+        command.env("PEAL_HOSTS_ANSWER_TIMEOUT_MS", SHORT_TIMEOUT_MS);
+    }
     let server = command.spawn().unwrap();
     // The command holds the other end, which must close when the server ends.
     drop(command);
@@ -358,7 +505,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
         release: "test".to_owned(),
         name: None,
         infos: Vec::new(),
-        offered: OFFERED.to_vec(),
+        offered: conduct.offered(),
     });
     own.write_all(&encode(&hello, FrameLimit::default()).unwrap())
         .unwrap();

@@ -321,6 +321,7 @@ impl LocalServer {
             audit: recording,
         };
         let server = Server::start(config::server_settings(config), parts).await?;
+        host.serve(server.handle());
         if let Some(audit) = &audit {
             server.metrics().show_audit(audit.clone());
         }

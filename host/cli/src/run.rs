@@ -76,7 +76,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         // The transcript has a thread of its own: a terminal that accepts no output must not delay
         // the job's record.
         let transcript = tokio::task::spawn_blocking(|| transcript.map(print_transcript));
-        host.serve(server.handle(), &server.uri().to_string());
+        host.launch_at(&server.uri().to_string());
         // Signals are handled before the job starts: from then on a signal must not end this
         // process without the job.
         let mut interrupts = Interrupts::new().context("cannot listen to signals")?;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use peal_config::{Config, Problems, SettingOverride};
 use peal_modules::{ReloadTrigger, Watch};
 use peal_server::{
-    Notices, Rendezvous, Server, Serves, StubListener, StubService,
+    Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
     admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
 };
 use std::{
@@ -243,7 +243,7 @@ fn launcher_served(
     Ok(async move {
         match stream {
             // The service traces why it ended.
-            Some(stream) => drop(stubs.serve(stream).await),
+            Some(stream) => drop(stubs.serve(stream, StubRole::Owner).await),
             None => std::future::pending().await,
         }
     })

@@ -293,20 +293,34 @@ impl TrackedJob {
 
     /// Adds a process set to the data of a rank.
     pub(crate) fn joins_set(&mut self, rank: Rank, name: &Text) {
-        // A key has one value, so the new one must hold all names.
-        let known = match self.value(rank, key::PMIX_PSET_NAMES) {
+        let mut names = self.sets_of(rank);
+        names.push(name.clone());
+        self.set_sets(rank, names);
+    }
+
+    /// Removes a process set from the data of a rank.
+    pub(crate) fn leaves_set(&mut self, rank: Rank, name: &Text) {
+        let mut names = self.sets_of(rank);
+        names.retain(|known| known != name);
+        self.set_sets(rank, names);
+    }
+
+    fn sets_of(&self, rank: Rank) -> Vec<Text> {
+        let names = match self.value(rank, key::PMIX_PSET_NAMES) {
             Some(Value::DataArray(names)) => names.items().to_vec(),
             _ => Vec::new(),
         };
-        let known = known.into_iter().filter_map(|name| {
-            if let Value::String(name) = name {
-                name
-            } else {
-                None
-            }
-        });
-        let names = DataArray::strings(known.chain([name.clone()]));
-        self.set_value(rank, key::PMIX_PSET_NAMES, Some(Value::DataArray(names)));
+        let text = |name| match name {
+            Value::String(name) => name,
+            _ => None,
+        };
+        names.into_iter().filter_map(text).collect()
+    }
+
+    /// Sets the process sets of a rank. A key has one value, which holds all names.
+    fn set_sets(&mut self, rank: Rank, names: Vec<Text>) {
+        let value = (!names.is_empty()).then(|| Value::DataArray(DataArray::strings(names)));
+        self.set_value(rank, key::PMIX_PSET_NAMES, value);
     }
 
     /// Returns a value from the data of a rank.

@@ -84,6 +84,18 @@ impl Psets {
             .collect()
     }
 
+    /// Removes the sets of this name that have a proc of one of these jobs.
+    pub(crate) fn drop_named(&mut self, name: &Text, jobs: &[Nspace]) -> Vec<(u32, Pset)> {
+        let is_of_jobs = |pset: &Pset| {
+            let mut members = pset.members.iter();
+            members.any(|proc| jobs.contains(&proc.nspace))
+        };
+        self.0
+            .extract_if(.., |_, pset| pset.name == *name && is_of_jobs(pset))
+            .map(|((uid, _), pset)| (uid, pset))
+            .collect()
+    }
+
     /// Returns the sets of a user, by name.
     pub(crate) fn of(&self, uid: u32) -> impl Iterator<Item = &Pset> {
         self.0

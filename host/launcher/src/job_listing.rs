@@ -107,7 +107,7 @@ impl JobListing {
     }
 
     /// Returns the process of a proc.
-    fn process_of(&self, proc: &Proc, reaper: &ChildReaper) -> ProcProcess {
+    pub(super) fn process_of(&self, proc: &Proc, reaper: &ChildReaper) -> ProcProcess {
         match &self.origin {
             JobOrigin::Launched { .. } => reaper
                 .process_of(proc)

@@ -27,7 +27,7 @@ impl EmbeddedHostEnvironment {
         request: JobRequest,
         spawn_tree: SpawnTree,
     ) -> Result<RunningJob, LaunchError> {
-        let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
+        let Launching { server, uri } = self.launching().ok_or(AddJobError::Stopped)?;
         let nspace = request.nspace.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let inputs = Arc::<Inputs>::default();
@@ -88,7 +88,7 @@ impl EmbeddedHostEnvironment {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         }
         // A server of other launchers' jobs starts none.
-        let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let Launching { server, .. } = self.launching().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         let own = self.jobs.find(&source.nspace);
         let like = own
             .clone()
@@ -132,7 +132,7 @@ impl EmbeddedHostEnvironment {
             tracing::warn!(requester = %source, %error, "spawn failed");
             spawn::status(&error)
         })?;
-        let server = launching.server.clone();
+        let server = server.clone();
         let spawned = nspace.clone();
         // None if the job has ended already; then there is nothing to end.
         let commands = self.jobs.find(&nspace).map(|job| job.commands);

@@ -67,8 +67,8 @@ use peal_model::{
 };
 use peal_sandbox::Sink;
 use peal_server::{
-    EventHandling, HostEnvironment, Notices, ProcessLookup, ServerHandle, Spawned, UpcallFuture,
-    admin::JobRegistrar,
+    EventHandling, HostEnvironment, LocalServices, Notices, OutputPull, ProcessLookup, Puller,
+    ServerHandle, Spawned, UpcallFuture, admin::JobRegistrar,
 };
 use std::{
     collections::BTreeSet,
@@ -84,6 +84,9 @@ const FORMAT_DIRECTIVES: [KeyName; 4] = [
     key::PMIX_LOG_TIMESTAMP_OUTPUT,
     key::PMIX_LOG_XML_OUTPUT,
 ];
+
+/// Number of bytes that are kept of each stream that another launcher delivers.
+const DELIVERED_BACKLOG: usize = 16_384;
 
 /// Maximum number of commands that wait for the task of a job. Procs that abort all at once need
 /// no more: the first abort ends the job.
@@ -108,16 +111,19 @@ pub(crate) enum JobCommand {
     Control(RankControl),
 }
 
-/// Server of the jobs, and the rendezvous URI by which their procs find it.
-struct Launching {
-    server: ServerHandle,
-    uri: String,
+/// Server of launched jobs, and the rendezvous URI by which their procs find it.
+struct Launching<'a> {
+    server: &'a ServerHandle,
+    uri: &'a str,
 }
 
 /// The embedded host environment. One instance runs the jobs of one `peal` process.
 pub struct EmbeddedHostEnvironment {
     /// Server of the jobs, once it is known.
-    launching: OnceLock<Launching>,
+    server: OnceLock<ServerHandle>,
+    /// Rendezvous URI by which the procs of launched jobs find the server. Without one, no jobs are
+    /// launched.
+    uri: OnceLock<String>,
     jobs: Arc<JobRegistry>,
     pulls: Arc<Pulls>,
     /// Jobs as queries report them.
@@ -137,7 +143,8 @@ impl EmbeddedHostEnvironment {
     /// Creates a host environment without jobs. It reports what happens to its jobs to `notices`.
     pub fn new(notices: Notices) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
-            launching: OnceLock::new(),
+            server: OnceLock::new(),
+            uri: OnceLock::new(),
             jobs: Arc::default(),
             pulls: Arc::default(),
             table: Arc::default(),
@@ -196,13 +203,23 @@ impl EmbeddedHostEnvironment {
         self.outputs.flush().await;
     }
 
-    /// Sets the server under which jobs are launched and spawned, and the rendezvous `uri` by which
-    /// their procs find it. Only the first call has an effect.
-    pub fn serve(&self, server: ServerHandle, uri: &str) {
-        let _ = self.launching.set(Launching {
-            server,
-            uri: uri.to_owned(),
-        });
+    /// Sets the server of the jobs. Only the first call has an effect.
+    pub fn serve(&self, server: ServerHandle) {
+        let _ = self.server.set(server);
+    }
+
+    /// Allows to launch and spawn jobs, whose procs find the server by the rendezvous `uri`. Only the
+    /// first call has an effect.
+    pub fn launch_at(&self, uri: &str) {
+        let _ = self.uri.set(uri.to_owned());
+    }
+
+    /// Returns what launched jobs need, unless this host environment launches none.
+    fn launching(&self) -> Option<Launching<'_>> {
+        Some(Launching {
+            server: self.server.get()?,
+            uri: self.uri.get()?,
+        })
     }
 
     /// Waits until all jobs that procs have spawned have ended. Returns the exit of the first that
@@ -253,6 +270,22 @@ impl JobRegistrar for EmbeddedHostEnvironment {
         self.remove(self.cleanups.close(job));
         self.outputs.remove_external(job);
         self.table.release(job);
+        self.pulls.job_ended(job);
+    }
+}
+
+impl LocalServices for EmbeddedHostEnvironment {
+    fn pull_delivered(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status> {
+        self.begin_pull(pull, directives)
+    }
+
+    fn end_pull(&self, puller: &Proc, id: u64) -> Result<Vec<Proc>, Status> {
+        self.pulls.remove(puller, id)
+    }
+
+    fn deliver(&self, source: &Proc, channel: IofChannel, output: &[u8]) -> Vec<Puller> {
+        self.pulls
+            .written((source, channel), output, DELIVERED_BACKLOG)
     }
 }
 
@@ -266,6 +299,10 @@ impl HostEnvironment for EmbeddedHostEnvironment {
             .map_or(ProcessLookup::Ended, ProcessLookup::Running)
     }
 
+    fn running_process(&self, proc: &Proc) -> Option<u32> {
+        self.table.running_process(proc, &self.reaper)
+    }
+
     fn client_connected(&self, proc: &Proc) {
         self.cleanups.runs(proc);
     }
@@ -275,9 +312,9 @@ impl HostEnvironment for EmbeddedHostEnvironment {
     }
 
     fn supported(&self) -> &[Supported] {
-        match self.launching.get() {
-            // Without a server, jobs are only served here, not started.
+        match self.launching() {
             Some(_) => supported::LAUNCHER,
+            // Jobs are only served here, not started.
             None => supported::SERVER,
         }
     }
@@ -426,8 +463,15 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         channels: IofChannel,
         local_id: u64,
     ) -> UpcallFuture<'_, u64> {
-        let begun = self.pull(source, (sources, channels), local_id, &directives);
-        Box::pin(std::future::ready(begun))
+        let pull = OutputPull {
+            puller: Puller {
+                proc: source,
+                local_id,
+            },
+            sources,
+            channels,
+        };
+        Box::pin(std::future::ready(self.pull(pull, &directives)))
     }
 
     fn iof_deregister(
@@ -436,7 +480,8 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         _directives: Vec<Info>,
         remote_id: u64,
     ) -> UpcallFuture<'_, ()> {
-        Box::pin(std::future::ready(self.pulls.remove(&source, remote_id)))
+        let ended = self.pulls.remove(&source, remote_id);
+        Box::pin(std::future::ready(ended.map(drop)))
     }
 
     fn push_stdin(

@@ -3,7 +3,7 @@ use super::{EmbeddedHostEnvironment, backlog::OutputBacklog};
 use peal_model::{
     Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key,
 };
-use peal_server::ServerHandle;
+use peal_server::{OutputPull, Puller, ServerHandle};
 use peal_wire::IofOutput;
 use std::{
     collections::BTreeMap,
@@ -15,24 +15,23 @@ const MAX_PULLS_PER_PULLER: usize = 64;
 /// Maximum number of pulls of all together.
 const MAX_PULLS: usize = 4096;
 
-/// Local id of the pull that a tool has by default for jobs that it spawns. Client and server agree
-/// on it.
-const DEFAULT_PULL: u64 = 0;
-
 /// Directives of a pull that are honoured. The last output is kept in any case, which satisfies
 /// `PMIX_IOF_DROP_OLDEST`.
 pub(super) const SERVED: [KeyName; 2] = [key::PMIX_IOF_CACHE_SIZE, key::PMIX_IOF_DROP_OLDEST];
 
 impl EmbeddedHostEnvironment {
+    /// Begins a pull of the output of jobs that this host environment has started.
+    pub(super) fn pull(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status> {
+        let is_own = |source: &Proc| self.jobs.find(&source.nspace).is_some();
+        if pull.sources.is_empty() || !pull.sources.iter().all(is_own) {
+            return Err(code::PMIX_ERR_NOT_FOUND);
+        }
+        self.begin_pull(pull, directives)
+    }
+
     /// Begins a pull and passes on the kept output of the sources. The kept output follows the
     /// reply to the requester, since the server queues it behind this upcall.
-    pub(super) fn pull(
-        &self,
-        puller: Proc,
-        (sources, channels): (Vec<Proc>, IofChannel),
-        local_id: u64,
-        directives: &[Info],
-    ) -> Result<u64, Status> {
+    pub(super) fn begin_pull(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status> {
         let is_unserved = |info: &Info| {
             info.flags.contains(InfoFlags::REQUIRED)
                 && !SERVED.iter().any(|served| info.key == *served)
@@ -47,64 +46,44 @@ impl EmbeddedHostEnvironment {
                 usize::try_from(bytes).unwrap_or(usize::MAX)
             }
         };
-        // The output of jobs of other launchers does not pass through this process.
-        let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_FOUND)?;
-        if sources.is_empty()
-            || !sources
-                .iter()
-                .all(|source| self.jobs.find(&source.nspace).is_some())
-        {
-            return Err(code::PMIX_ERR_NOT_FOUND);
-        }
-        let late = |output| launching.server.forward_late(puller.clone(), output);
-        self.pulls
-            .add_late(puller.clone(), (sources, channels), local_id, (most, late))
+        let server = self.server.get().ok_or(code::PMIX_ERR_NOT_FOUND)?;
+        let puller = pull.puller.proc.clone();
+        let late = |output| server.forward_late(puller.clone(), output);
+        self.pulls.add_late(pull, (most, late))
     }
 }
 
-#[derive(Debug)]
-struct Pull {
-    puller: Proc,
-    sources: Vec<Proc>,
-    channels: IofChannel,
-    /// The puller's own id of the pull. Each message to the puller contains it.
-    local_id: u64,
-}
-
-impl Pull {
-    /// Returns true if the pull includes this channel of this proc.
-    fn wants(&self, source: &Proc, channel: IofChannel) -> bool {
-        let is_meant = |named: &Proc| {
-            named.nspace == source.nspace && (!named.rank.is_valid() || named.rank == source.rank)
-        };
-        self.channels.0 & channel.0 != 0 && self.sources.iter().any(is_meant)
-    }
+/// Returns true if the pull includes this channel of this proc. As with the C library, no proc gets
+/// its own output: one that prints what it pulls would never end.
+fn wants(pull: &OutputPull, source: &Proc, channel: IofChannel) -> bool {
+    let is_meant = |named: &Proc| {
+        named.nspace == source.nspace && (!named.rank.is_valid() || named.rank == source.rank)
+    };
+    pull.channels.0 & channel.0 != 0
+        && pull.puller.proc != *source
+        && pull.sources.iter().any(is_meant)
 }
 
 #[derive(Default, Debug)]
 struct Inner {
-    pulls: BTreeMap<u64, Pull>,
+    pulls: BTreeMap<u64, OutputPull>,
     last: u64,
     backlog: OutputBacklog,
 }
 
 impl Inner {
-    /// Returns the pullers of a stream, each with its own id of the pull.
-    fn wanting(&self, source: &Proc, channel: IofChannel) -> Vec<(Proc, u64)> {
-        let wanting = self
-            .pulls
-            .values()
-            .filter(|pull| pull.wants(source, channel));
-        wanting
-            .map(|pull| (pull.puller.clone(), pull.local_id))
-            .collect()
+    /// Returns the pullers of a stream.
+    fn wanting(&self, source: &Proc, channel: IofChannel) -> Vec<Puller> {
+        let pulls = self.pulls.values();
+        let wanting = pulls.filter(|pull| wants(pull, source, channel));
+        wanting.map(|pull| pull.puller.clone()).collect()
     }
 
-    fn add(&mut self, pull: Pull) -> Result<u64, Status> {
+    fn add(&mut self, pull: OutputPull) -> Result<u64, Status> {
         let own = self
             .pulls
             .values()
-            .filter(|other| other.puller == pull.puller)
+            .filter(|other| other.puller.proc == pull.puller.proc)
             .count();
         if own >= MAX_PULLS_PER_PULLER || self.pulls.len() >= MAX_PULLS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
@@ -120,57 +99,49 @@ impl Inner {
 pub(super) struct Pulls(Mutex<Inner>);
 
 impl Pulls {
-    /// Begins a pull of these channels of these procs. Returns its handle. Kept output is passed to
-    /// `late`, at most `most` bytes of each stream, before any later output.
+    /// Begins a pull. Returns its handle. Kept output is passed to `late`, at most `most` bytes of
+    /// each stream, before any later output.
     ///
     /// # Errors
     /// `PMIX_ERR_OUT_OF_RESOURCE` if the maximum number of pulls is reached.
     fn add_late(
         &self,
-        puller: Proc,
-        (sources, channels): (Vec<Proc>, IofChannel),
-        local_id: u64,
+        pull: OutputPull,
         (most, late): (usize, impl Fn(IofOutput)),
     ) -> Result<u64, Status> {
         // The lock is held until the kept output is passed on, so that newer output follows it.
         let mut inner = self.lock();
-        let pull = Pull {
-            puller,
-            sources,
-            channels,
-            local_id,
-        };
-        let id = inner.add(pull)?;
-        if let Some(pull) = inner.pulls.get(&id) {
-            for (source, channels, data) in inner
-                .backlog
-                .of(|source, channel| pull.wants(source, channel), most)
-            {
-                let source = source.clone();
-                let data = Bytes::from(data.as_slice());
-                // Not awaited, because the lock is held.
-                late(IofOutput {
-                    source,
-                    channels,
-                    local_id,
-                    infos: Vec::new(),
-                    data,
-                });
-            }
+        let id = inner.add(pull.clone())?;
+        let kept = inner
+            .backlog
+            .of(|source, channel| wants(&pull, source, channel), most);
+        for (source, channels, data) in kept {
+            // Not awaited, because the lock is held.
+            late(IofOutput {
+                source: source.clone(),
+                channels,
+                local_id: pull.puller.local_id,
+                infos: Vec::new(),
+                data: Bytes::from(data.as_slice()),
+            });
         }
         Ok(id)
     }
 
-    /// Ends a pull. Only its puller can do so.
-    pub(super) fn remove(&self, puller: &Proc, id: u64) -> Result<(), Status> {
+    /// Ends a pull, and returns its sources. Only its puller can do so.
+    pub(super) fn remove(&self, puller: &Proc, id: u64) -> Result<Vec<Proc>, Status> {
         let mut inner = self.lock();
-        match inner.pulls.get(&id) {
-            Some(pull) if pull.puller == *puller => {
-                inner.pulls.remove(&id);
-                Ok(())
-            }
-            _ => Err(code::PMIX_ERR_NOT_FOUND),
-        }
+        let is_own = inner
+            .pulls
+            .get(&id)
+            .is_some_and(|pull| pull.puller.proc == *puller);
+        let pull = if is_own {
+            inner.pulls.remove(&id)
+        } else {
+            None
+        };
+        pull.map(|pull| pull.sources)
+            .ok_or(code::PMIX_ERR_NOT_FOUND)
     }
 
     /// Begins the default pull of a tool for a job that it spawns. It ends when the returned handle
@@ -181,11 +152,13 @@ impl Pulls {
         sources: Vec<Proc>,
         channels: IofChannel,
     ) -> Result<PullHandle, Status> {
-        let pull = Pull {
-            puller: puller.clone(),
+        let pull = OutputPull {
+            puller: Puller {
+                proc: puller.clone(),
+                local_id: OutputPull::DEFAULT,
+            },
             sources,
             channels,
-            local_id: DEFAULT_PULL,
         };
         // Nothing is kept yet, since the job has not been started.
         let id = self.lock().add(pull)?;
@@ -198,7 +171,8 @@ impl Pulls {
 
     /// Ends all pulls of a proc or tool that is gone.
     pub(super) fn forget(&self, puller: &Proc) {
-        self.lock().pulls.retain(|_, pull| pull.puller != *puller);
+        let mut inner = self.lock();
+        inner.pulls.retain(|_, pull| pull.puller.proc != *puller);
     }
 
     /// Removes the kept output of a job that has ended, since it can no longer be pulled.
@@ -207,12 +181,12 @@ impl Pulls {
     }
 
     /// Keeps output, up to `kept` bytes of the stream, and returns the pullers of the stream.
-    fn written(
+    pub(super) fn written(
         &self,
         (source, channel): (&Proc, IofChannel),
         written: &[u8],
         kept: usize,
-    ) -> Vec<(Proc, u64)> {
+    ) -> Vec<Puller> {
         let mut inner = self.lock();
         // Under one lock: a pull that begins meanwhile gets the output once, from the backlog or
         // from the caller.
@@ -226,7 +200,7 @@ impl Pulls {
         (source, channel): (&Proc, IofChannel),
         written: &[u8],
         kept: usize,
-    ) -> Vec<(Proc, u64)> {
+    ) -> Vec<Puller> {
         let mut inner = self.lock();
         inner.backlog.insert((source, channel), written, kept);
         inner.wanting(source, channel)
@@ -274,12 +248,10 @@ impl Pulled {
 
     /// Forwards lines that were logged to the stream. Blocks until the server has accepted them.
     pub(super) fn forward_logged(&self, written: &[u8]) {
-        for (puller, local_id) in
-            self.pulls
-                .logged((&self.source, self.channel), written, self.kept)
-        {
+        let source = (&self.source, self.channel);
+        for puller in self.pulls.logged(source, written, self.kept) {
             self.server
-                .forward_blocking(puller, self.output(local_id, written));
+                .forward_blocking(puller.proc, self.output(puller.local_id, written));
         }
     }
 
@@ -298,12 +270,10 @@ impl Pulled {
     /// Forwards output; empty output is the end of the stream. Waits until the server has accepted
     /// it, not until the pullers have read it. A puller that does not read loses output.
     pub(super) async fn forward(&self, written: &[u8]) {
-        for (puller, local_id) in
-            self.pulls
-                .written((&self.source, self.channel), written, self.kept)
-        {
+        let source = (&self.source, self.channel);
+        for puller in self.pulls.written(source, written, self.kept) {
             self.server
-                .forward(puller, self.output(local_id, written))
+                .forward(puller.proc, self.output(puller.local_id, written))
                 .await;
         }
     }
@@ -318,27 +288,20 @@ mod tests {
         Proc::new(Nspace::new(job).unwrap(), rank)
     }
 
-    fn add(
-        pulls: &Pulls,
-        puller: Proc,
-        sources: Vec<Proc>,
-        channels: IofChannel,
-        local_id: u64,
-    ) -> Result<u64, Status> {
-        pulls.lock().add(Pull {
-            puller,
+    fn pull(puller: Proc, sources: Vec<Proc>, channels: IofChannel, local_id: u64) -> OutputPull {
+        OutputPull {
+            puller: Puller {
+                proc: puller,
+                local_id,
+            },
             sources,
             channels,
-            local_id,
-        })
+        }
     }
 
     fn of(pulls: &Pulls, source: &Proc, channel: IofChannel) -> Vec<u64> {
-        pulls
-            .written((source, channel), b"x", 0)
-            .iter()
-            .map(|(_, id)| *id)
-            .collect()
+        let pullers = pulls.written((source, channel), b"x", 0);
+        pullers.iter().map(|puller| puller.local_id).collect()
     }
 
     #[test]
@@ -348,19 +311,15 @@ mod tests {
         let out = IofChannel::STDOUT;
         let err = IofChannel::STDERR;
         let all = proc("job", rank::PMIX_RANK_WILDCARD);
-        let first = add(&pulls, tool.clone(), vec![all], out, 7).unwrap();
-        add(
-            &pulls,
-            proc("job", Rank(0)),
-            vec![proc("job", Rank(1))],
-            IofChannel(out.0 | err.0),
-            8,
-        )
-        .unwrap();
+        let add = |new: OutputPull| pulls.lock().add(new).unwrap();
+        let first = add(pull(tool.clone(), vec![all.clone()], out, 7));
+        let both = IofChannel(out.0 | err.0);
+        add(pull(proc("job", Rank(0)), vec![all], both, 8));
         let of = |rank, channel| of(&pulls, &proc("job", Rank(rank)), channel);
         assert_eq!(
             (of(0, out), of(1, out), of(1, err), of(0, err)),
-            (vec![7], vec![7, 8], vec![8], vec![])
+            (vec![7], vec![7, 8], vec![8], vec![]),
+            "no proc gets its own output"
         );
         assert_eq!(
             pulls.remove(&proc("job", Rank(0)), first),
@@ -386,14 +345,8 @@ mod tests {
                 got.borrow_mut()
                     .push((output.local_id, output.data.as_slice().to_vec()))
             };
-            pulls
-                .add_late(
-                    proc("tool", Rank(0)),
-                    (vec![source.clone()], out),
-                    7,
-                    (most, late),
-                )
-                .unwrap();
+            let pull = pull(proc("tool", Rank(0)), vec![source.clone()], out, 7);
+            pulls.add_late(pull, (most, late)).unwrap();
             got.into_inner()
         };
         assert_eq!(late(usize::MAX), [(7, b"one\ntwo\n".to_vec())]);
@@ -414,7 +367,10 @@ mod tests {
                 IofChannel::STDOUT,
             )
             .unwrap();
-        assert_eq!(of(&pulls, &source, IofChannel::STDOUT), [DEFAULT_PULL]);
+        assert_eq!(
+            of(&pulls, &source, IofChannel::STDOUT),
+            [OutputPull::DEFAULT]
+        );
         drop(held);
         assert!(of(&pulls, &source, IofChannel::STDOUT).is_empty());
     }
@@ -423,13 +379,8 @@ mod tests {
     fn pulls_per_peer_are_bounded() {
         let pulls = Pulls::default();
         let add = |job: &str| {
-            add(
-                &pulls,
-                proc(job, Rank(0)),
-                Vec::new(),
-                IofChannel::STDOUT,
-                1,
-            )
+            let pull = pull(proc(job, Rank(0)), Vec::new(), IofChannel::STDOUT, 1);
+            pulls.lock().add(pull)
         };
         assert!((0..MAX_PULLS_PER_PULLER).all(|_| add("greedy").is_ok()));
         assert_eq!(add("greedy"), Err(code::PMIX_ERR_OUT_OF_RESOURCE));

@@ -5,7 +5,7 @@ use super::{
     job_request::JobRequest,
     memory,
     reaper::ChildReaper,
-    registered::RegisteredProcs,
+    registered::{ProcProcess, RegisteredProcs},
     usage_query,
 };
 use peal_core::{job::JobSpec, owner::Owner};
@@ -65,6 +65,15 @@ impl JobTable {
         self.jobs()
             .get(nspace)
             .is_some_and(|job| job.registered().is_some())
+    }
+
+    /// Returns the process of a proc that runs.
+    pub(super) fn running_process(&self, proc: &Proc, reaper: &ChildReaper) -> Option<u32> {
+        let job = self.jobs().get(&proc.nspace).cloned();
+        match job?.process_of(proc, reaper) {
+            ProcProcess::Running(pid) => Some(pid),
+            ProcProcess::Unknown | ProcProcess::Ended => None,
+        }
     }
 
     /// Adds a process to a proc of an adopted job.

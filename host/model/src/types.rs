@@ -166,6 +166,8 @@ pub struct LinkState(pub u8);
 pub struct IofChannel(pub u16);
 
 impl IofChannel {
+    /// Standard input.
+    pub const STDIN: IofChannel = IofChannel(number::PMIX_FWD_STDIN_CHANNEL as u16);
     /// Standard output.
     pub const STDOUT: IofChannel = IofChannel(number::PMIX_FWD_STDOUT_CHANNEL as u16);
     /// Standard error.

@@ -304,6 +304,14 @@ impl Actor {
                 self.state.group_message(from, message, self.now())
             }
             ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
+            ActorMessage::GroupAnswered {
+                key,
+                operation,
+                answer,
+            } => {
+                let now = self.now();
+                self.state.group_answered(&key, operation, answer, now)
+            }
             ActorMessage::ModexReceived { proc, values } => {
                 self.state.modex_received(&proc, values)
             }
@@ -348,6 +356,11 @@ impl Actor {
                 members,
                 done,
             } => self.define_process_set(name, members, done),
+            ActorMessage::DeleteProcessSet { name, jobs, done } => {
+                let actions = self.state.delete_process_set(&name, &jobs);
+                let _ = done.send(());
+                actions
+            }
             ActorMessage::Forward { to, output, done } => {
                 self.forward(&to, &output);
                 let _ = done.send(());

@@ -3,6 +3,7 @@
 use crate::{
     actor::Admission,
     connection::{ConnectionContext, ServePhase},
+    host_environment::ConnectingTool,
     identity::{
         Checker, ClaimedIdentity, IdentityMismatch, PeerCredentials, PeerSocket, ProcClaim,
         VerifiedPeer,
@@ -15,8 +16,8 @@ use crate::{
 };
 use peal_core::server::{ConnectionRefusal, PeerId};
 use peal_model::{
-    ConnectionKind, IdentError, Info, Infos, Nspace, Proc, Rank, UnixGroup, UserIdentity, Value,
-    code, key,
+    ConnectionKind, IdentError, Info, Infos, Nspace, Proc, Rank, Status, UnixGroup, UserIdentity,
+    Value, code, key,
 };
 use peal_wire::{
     ClaimedUser, Credential, GDS_HASH, Hello, HelloDecoder, PeerKind, Quoted, SingletonJobData,
@@ -131,6 +132,8 @@ pub(crate) enum AdmissionError {
         claimed: UserIdentity,
         credential: UserIdentity,
     },
+    #[error("the host environment refuses the tool with status {0}")]
+    ByHost(Status),
     #[error("data store {0} is not served; only \"hash\" is")]
     Gds(Quoted),
     #[error("credentials of module {0} are not served; only those of native are")]
@@ -160,6 +163,7 @@ impl AdmissionError {
             AdmissionError::Kind(_) => "unsupported kind of peer",
             AdmissionError::Reserved(_) => "reserved name",
             AdmissionError::TwoUsers { .. } => "two users claimed",
+            AdmissionError::ByHost(_) => "refused by the host environment",
             AdmissionError::Gds(_) => "unsupported data store",
             AdmissionError::Credential(_) => "unsupported credential",
             AdmissionError::Identity(_) => "claim contradicted by the kernel",
@@ -291,6 +295,38 @@ fn blocking_check(
     socket: PeerSocket,
 ) -> JoinHandle<Result<VerifiedPeer, IdentityMismatch>> {
     tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket))
+}
+
+/// Has the host environment name a tool.
+///
+/// # Errors
+///
+/// [`AdmissionError::ByHost`] if the host environment refuses it.
+pub(crate) async fn name_tool(
+    verified: VerifiedClaims,
+    hello: &Hello,
+    context: &ConnectionContext,
+) -> Result<VerifiedClaims, AdmissionError> {
+    if verified.kind != ConnectionKind::Tool {
+        return Ok(verified);
+    }
+    let VerifiedClaims { proc, peer, .. } = &verified;
+    let has_name = hello.peer.welcome_form(&hello.dialect()) != WelcomeForm::NamedTool;
+    let tool = ConnectingTool {
+        name: has_name.then(|| proc.clone()),
+        identity: peer.peer.identity,
+        release: hello.release.as_str().to_owned(),
+        infos: hello.infos.clone(),
+    };
+    match context.host.tool_connected(tool).await {
+        // A tool that has a name keeps it: nothing tells it another one.
+        Ok(name) if !has_name => Ok(VerifiedClaims {
+            proc: name,
+            ..verified
+        }),
+        Ok(_) | Err(code::PMIX_ERR_NOT_SUPPORTED) => Ok(verified),
+        Err(status) => Err(AdmissionError::ByHost(status)),
+    }
 }
 
 /// Has the actor decide about a peer. After admission, messages for the peer go to `outbox`.

@@ -20,7 +20,7 @@ use peal_audit::{AdmissionDenial, AuditTrail};
 use peal_core::server::PeerId;
 use peal_model::{Hook, Proc, Status};
 use peal_store::TraceRateLimit;
-use peal_wire::{Codec, DecodeLimits, WireError};
+use peal_wire::{Codec, DecodeLimits, Welcome, WireError};
 use std::{
     io,
     net::SocketAddr,
@@ -30,6 +30,7 @@ use std::{
 };
 use thiserror::Error;
 use tokio::{
+    io::AsyncWriteExt,
     net::{TcpStream, tcp::OwnedReadHalf},
     sync::{OwnedSemaphorePermit, watch},
 };
@@ -339,6 +340,13 @@ async fn greet(
         .await
         .inspect_err(refused)
         .ok()?;
+    let named = Box::pin(admission::name_tool(verified, &hello, context)).await;
+    if let Err(AdmissionError::ByHost(status)) = &named {
+        let answer = Welcome::Refused(*status).encode();
+        // The peer may have gone.
+        let _ = stream.write_all(&answer).await;
+    }
+    let verified = named.inspect_err(refused).ok()?;
     // Allocated only now, in the memory that the handshakes of other clients have freed.
     let (reader, write_half) = stream.into_split();
     let open = OpenRequests::new(context.max_open_requests);

@@ -10,7 +10,7 @@ use crate::{
 };
 use peal_core::{
     defaults::Defaults,
-    group::{GroupMessage, ServerId},
+    group::{GroupKey, GroupMessage, GroupOperation, HostGroupAnswer, ServerId},
     job::{JobProgress, JobSpec, ProcPhase},
     job_control::{ControlId, NotDone},
     log::LogOrigin,
@@ -89,6 +89,11 @@ pub(crate) enum ActorMessage {
         id: FenceId,
         outcome: Result<FenceContribution, Status>,
     },
+    GroupAnswered {
+        key: GroupKey,
+        operation: GroupOperation,
+        answer: Result<HostGroupAnswer, Status>,
+    },
     ModexReceived {
         proc: Proc,
         values: Result<Vec<RankData>, Status>,
@@ -129,6 +134,11 @@ pub(crate) enum ActorMessage {
         name: Text,
         members: Vec<Proc>,
         done: oneshot::Sender<Result<(), PsetError>>,
+    },
+    DeleteProcessSet {
+        name: Text,
+        jobs: Vec<Nspace>,
+        done: oneshot::Sender<()>,
     },
     Forward {
         to: Proc,
@@ -248,6 +258,15 @@ impl ServerHandle {
             done,
         });
         defined.await.ok()
+    }
+
+    /// Deletes the process sets of this name that have a proc of one of these jobs
+    /// (`PMIx_server_delete_process_set`).
+    pub async fn delete_process_set(&self, name: Text, jobs: Vec<Nspace>) {
+        let (done, deleted) = oneshot::channel();
+        self.send(ActorMessage::DeleteProcessSet { name, jobs, done });
+        // A server that has stopped has no sets.
+        let _ = deleted.await;
     }
 
     /// Forwards output of a proc to a proc or tool that has pulled it. Returns when the output was

@@ -1,14 +1,15 @@
 //! Interface to the host environment: one method per upcall, the counterpart of the C server
 //! module.
 use peal_core::{
+    group::GroupOperation,
     job::JobSpec,
     job_control::{Cleanup, JobControl, NotDone},
     server::Purpose,
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Info, IofChannel, Key, Kval, Nspace, Pdata, Proc, Query, ResourceUnit,
-    Status, Text, UserIdentity, code,
+    App, Bytes, Event, Info, IofChannel, Key, Kval, LogRequest, Nspace, Pdata, Proc, Query,
+    ResourceUnit, Status, Text, UserIdentity, code,
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -35,6 +36,19 @@ pub enum ProcessLookup {
     Ended,
 }
 
+/// Tool that connects.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ConnectingTool {
+    /// Name that the tool has given itself.
+    pub name: Option<Proc>,
+    /// User that the tool runs as.
+    pub identity: UserIdentity,
+    /// Release of the tool's library.
+    pub release: String,
+    /// Infos that the tool sent about itself.
+    pub infos: Vec<Info>,
+}
+
 /// Part that handles an event for the resource manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventHandling {
@@ -55,6 +69,14 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// proc. Must not block.
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
         ProcessLookup::Unknown
+    }
+
+    /// Returns the process of a proc that runs, also of one that another launcher started.
+    fn running_process(&self, proc: &Proc) -> Option<u32> {
+        match self.process_of(proc) {
+            ProcessLookup::Running(pid) => Some(pid),
+            ProcessLookup::Unknown | ProcessLookup::Ended => None,
+        }
     }
 
     /// Returns true if another launcher starts the procs of a job and does not report their ends.
@@ -90,6 +112,12 @@ pub trait HostEnvironment: Send + Sync + 'static {
 
     /// Reports that a proc has lost its connection without having finalized.
     fn client_lost(&self, proc: &Proc) {}
+
+    /// Names a tool that connects. With `PMIX_ERR_NOT_SUPPORTED` it keeps its name, or gets one from the
+    /// server; with another error it is refused.
+    fn tool_connected(&self, tool: ConnectingTool) -> UpcallFuture<'_, Proc> {
+        unsupported()
+    }
 
     /// Reports that a tool has disconnected.
     fn tool_departed(&self, tool: &Proc) {}
@@ -134,6 +162,19 @@ pub trait HostEnvironment: Send + Sync + 'static {
         procs: Vec<Proc>,
         contribution: Bytes,
     ) -> UpcallFuture<'_, Bytes> {
+        unsupported()
+    }
+
+    /// Carries out an operation on a group with the servers of all nodes that have one of these procs.
+    /// `PMIX_GROUP_ENDPT_DATA` of the result has those of all servers, this one's included, one behind
+    /// the other in any order. Only called for groups with procs on other nodes.
+    fn group(
+        &self,
+        operation: GroupOperation,
+        group: Text,
+        procs: Vec<Proc>,
+        directives: Vec<Info>,
+    ) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -208,6 +249,12 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// Requests may name other channels, too.
     fn log_channels(&self, source: &Proc) -> Vec<Key> {
         Vec::new()
+    }
+
+    /// Passes on a log request with all its channels, as some host environments take them. With `None`
+    /// or `PMIX_ERR_NOT_SUPPORTED` each channel is written by [`HostEnvironment::log`].
+    fn log_request(&self, source: &Proc, request: &LogRequest) -> Option<UpcallFuture<'_, ()>> {
+        None
     }
 
     /// Writes to a log channel that the server does not have: the data under the channel's key, and

@@ -60,7 +60,9 @@ pub use client_environment::client_environment;
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
 pub use handle::{AddJobError, Raised, ServerHandle};
 pub use handler_requests::HandlerRequest;
-pub use host_environment::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture};
+pub use host_environment::{
+    ConnectingTool, EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture,
+};
 pub use hosted::Hosted;
 pub use identity::{PeerCredentials, ProcessObserver, holder_below, observe, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
@@ -73,5 +75,8 @@ pub use server::{Server, ServerError, ServerParts, ServerSettings};
 pub use shadow::Shadows;
 pub use spill::SpillSettings;
 pub use stored::StoredState;
-pub use stubs::{HostRouter, LocalServices, SessionError, StubListener, StubService, StubSettings};
+pub use stubs::{
+    HostRouter, LocalServices, OutputPull, Puller, SessionError, StubListener, StubRole,
+    StubService, StubSettings,
+};
 pub use transport::{InProcessTransport, ServerId, ServerKind, ServerTransport, TransportFuture};

@@ -3,10 +3,13 @@
 //!
 //! A host environment returns the data of several servers one behind the other, so each server writes
 //! a frame with its length.
-use peal_core::server::{Completeness, FenceContribution};
-use peal_model::{Bytes, RankData, Status, code};
+use peal_core::{
+    group::NodeParticipant,
+    server::{Completeness, FenceContribution},
+};
+use peal_model::{Bytes, Info, Infos, Proc, RankData, Status, Value, code, key};
 use peal_stub::{FrameLimit, StubDecoder, codec::CodecError};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Version of the form. Servers of other versions are refused.
 const VERSION: u16 = 1;
@@ -49,8 +52,70 @@ impl NodeData {
     }
 }
 
+/// Participants of one server in an operation on a group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct GroupData {
+    version: u16,
+    participants: Vec<ParticipantData>,
+}
+
+/// Participant in an operation on a group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct ParticipantData {
+    proc: Proc,
+    infos: Vec<Info>,
+    values: Option<RankData>,
+}
+
+/// Form of the data of one server.
+trait NodeForm: DeserializeOwned {
+    fn version(&self) -> u16;
+}
+
+impl NodeForm for NodeData {
+    fn version(&self) -> u16 {
+        self.version
+    }
+}
+
+impl NodeForm for GroupData {
+    fn version(&self) -> u16 {
+        self.version
+    }
+}
+
+/// Encodes the participants of this server in an operation on a group.
+pub(crate) fn encode_participants(own: Vec<NodeParticipant>) -> Result<Bytes, Status> {
+    let participants = own.into_iter().map(|own| ParticipantData {
+        proc: own.proc,
+        infos: own.infos,
+        values: own.data,
+    });
+    encode(&GroupData {
+        version: VERSION,
+        participants: participants.collect(),
+    })
+}
+
+/// Decodes the participants of all servers from the infos of a host environment. One that exchanges no
+/// data names none.
+pub(crate) fn decode_participants(infos: &[Info]) -> Result<Vec<NodeParticipant>, Status> {
+    let bytes = match infos.value_of(key::PMIX_GROUP_ENDPT_DATA) {
+        Some(Value::ByteObject(bytes)) => bytes,
+        _ => return Ok(Vec::new()),
+    };
+    let all: Vec<GroupData> = decode_all(bytes)?;
+    let participants = all.into_iter().flat_map(|data| data.participants);
+    let participants = participants.map(|found| NodeParticipant {
+        proc: found.proc,
+        infos: found.infos,
+        data: found.values,
+    });
+    Ok(participants.collect())
+}
+
 /// Encodes the data of this server.
-pub(crate) fn encode(data: &NodeData) -> Result<Bytes, Status> {
+pub(crate) fn encode(data: &impl Serialize) -> Result<Bytes, Status> {
     let frame = peal_stub::encode(data, FrameLimit::default());
     frame.map(Bytes::from).map_err(|error| {
         tracing::warn!(%error, "data for other nodes not encoded");
@@ -60,36 +125,42 @@ pub(crate) fn encode(data: &NodeData) -> Result<Bytes, Status> {
 
 /// Decodes the data of all servers.
 pub(crate) fn decode_contributions(bytes: &Bytes) -> Result<FenceContribution, Status> {
+    let mut all = FenceContribution {
+        data: Vec::new(),
+        attendance: Completeness::Full,
+    };
+    for data in decode_all::<NodeData>(bytes)? {
+        all.data.extend(data.values);
+        if data.attendance == Attendance::Partial {
+            all.attendance = Completeness::Partial;
+        }
+    }
+    Ok(all)
+}
+
+fn decode_all<T: NodeForm>(bytes: &Bytes) -> Result<Vec<T>, Status> {
     let bytes = bytes.as_slice();
     let refused = |error: &dyn std::fmt::Display| {
         tracing::warn!(%error, bytes = bytes.len(), "data of other nodes not understood");
         code::PMIX_ERR_UNPACK_FAILURE
     };
-    let mut all = FenceContribution {
-        data: Vec::new(),
-        attendance: Completeness::Full,
-    };
+    let mut all = Vec::new();
     let mut decoder = StubDecoder::new(FrameLimit::default());
     decoder.push(bytes);
     loop {
-        let next: Result<Option<NodeData>, CodecError> = decoder.next_message();
+        let next: Result<Option<T>, CodecError> = decoder.next_message();
         match next {
             Err(error) => return Err(refused(&error)),
             Ok(None) if decoder.pending() > 0 => return Err(refused(&"the data end too early")),
             Ok(None) => return Ok(all),
-            Ok(Some(data)) if data.version != VERSION => {
+            Ok(Some(data)) if data.version() != VERSION => {
                 let error = format!(
                     "version {} of the form, this server has {VERSION}",
-                    data.version
+                    data.version()
                 );
                 return Err(refused(&error));
             }
-            Ok(Some(data)) => {
-                all.data.extend(data.values);
-                if data.attendance == Attendance::Partial {
-                    all.attendance = Completeness::Partial;
-                }
-            }
+            Ok(Some(data)) => all.push(data),
         }
     }
 }
@@ -121,6 +192,24 @@ mod tests {
         assert_eq!(all.attendance, Completeness::Partial);
         let both = [0, 1].map(|rank| contribution(rank, Completeness::Full).data.remove(0));
         assert_eq!(all.data, both);
+    }
+
+    #[test]
+    fn participants_of_several_servers_are_read_together() {
+        let participant = |rank| NodeParticipant {
+            proc: Proc::new(Nspace::new("job").unwrap(), Rank(rank)),
+            infos: vec![Info::new(KeyName("test.a"), Value::Uint32(rank))],
+            data: None,
+        };
+        let bytes = [0, 1].map(|rank| encode_participants(vec![participant(rank)]).unwrap());
+        let bytes = Bytes::from(bytes.map(|bytes| bytes.as_slice().to_vec()).concat());
+        let infos = [Info::new(
+            key::PMIX_GROUP_ENDPT_DATA,
+            Value::ByteObject(bytes),
+        )];
+        let all = decode_participants(&infos).unwrap();
+        assert_eq!(all, [0, 1].map(participant));
+        assert_eq!(decode_participants(&[]), Ok(Vec::new()));
     }
 
     #[test]

@@ -10,13 +10,14 @@ use crate::{
     upcalls,
 };
 use peal_core::{
+    group::{GroupOperation, HostGroupAnswer, HostGroupRequest},
     log::{LogArrival, LogOrigin},
     server::{FenceContribution, FenceId, HostRegistrationId, Purpose, RequestId, Upcall},
     supported,
     user_scope::UserScope,
 };
 use peal_model::{
-    Info, Key, LogRequest, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key,
+    Info, Infos, Key, LogRequest, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key,
 };
 use std::{
     sync::Arc,
@@ -75,6 +76,49 @@ impl Actor {
         });
     }
 
+    /// Carries out an operation on a group with the servers of other nodes, through the host
+    /// environment.
+    fn group_by_host(&mut self, request: HostGroupRequest) {
+        let host = self.host.clone();
+        self.process_answer(async move {
+            let HostGroupRequest {
+                key,
+                operation,
+                procs,
+                wants_context_id,
+                own,
+            } = request;
+            let call = async {
+                let mut directives = vec![Info::new(
+                    key::PMIX_LOCAL_COLLECTIVE_STATUS,
+                    Value::Status(code::PMIX_SUCCESS),
+                )];
+                if wants_context_id {
+                    let yes = Value::Bool(true);
+                    directives.push(Info::new(key::PMIX_GROUP_ASSIGN_CONTEXT_ID, yes));
+                }
+                if operation == GroupOperation::Construct {
+                    let data = Value::ByteObject(node_data::encode_participants(own)?);
+                    directives.push(Info::new(key::PMIX_GROUP_ENDPT_DATA, data));
+                }
+                let group = key.name.called().cloned().unwrap_or_default();
+                let infos = host.group(operation, group, procs, directives).await?;
+                Ok(HostGroupAnswer {
+                    participants: node_data::decode_participants(&infos)?,
+                    context_id: infos
+                        .value_of(key::PMIX_GROUP_CONTEXT_ID)
+                        .and_then(Value::as_u64),
+                })
+            };
+            let answer = call.await;
+            ActorMessage::GroupAnswered {
+                key,
+                operation,
+                answer,
+            }
+        });
+    }
+
     /// Executes an upcall to the host environment.
     pub(crate) fn tell_host(&mut self, upcall: Upcall) {
         match upcall {
@@ -99,6 +143,7 @@ impl Actor {
                 }
             }
             Upcall::DirectModex(proc) => self.direct_modex(proc),
+            Upcall::Group(request) => self.group_by_host(*request),
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
             Upcall::Request {

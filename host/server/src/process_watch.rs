@@ -19,7 +19,7 @@ use tokio::{
 
 /// Time to read the last messages of a process that has ended. Then its end is reported even if the
 /// connection is open, since a child process may hold it.
-const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
 /// Maximum number of processes of one proc that are watched on behalf of its launcher.
 const MAX_NAMED: usize = 16;
@@ -221,7 +221,7 @@ pub(crate) fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Waits for the end of a process.
-async fn end_of(process: OwnedFd) -> io::Result<()> {
+pub(crate) async fn end_of(process: OwnedFd) -> io::Result<()> {
     #[expect(
         deprecated,
         reason = "sound for an owned file as here; the replacement is unsafe for other types"

@@ -39,21 +39,6 @@ pub enum HostRequest {
         /// The proc.
         proc: Proc,
     },
-    /// Requests what the servers of a job need before its procs start
-    /// (`PMIx_server_setup_application`). The reply is [`HostReply::Infos`].
-    SetupApplication {
-        /// The job.
-        nspace: Nspace,
-        /// Description of the application.
-        infos: Vec<Info>,
-    },
-    /// Prepares this node for a job (`PMIx_server_setup_local_support`).
-    SetupLocalSupport {
-        /// The job.
-        nspace: Nspace,
-        /// Infos that [`HostRequest::SetupApplication`] returned.
-        infos: Vec<Info>,
-    },
     /// Passes output of a proc to those that pull it (`PMIx_server_IOF_deliver`).
     ForwardOutput {
         /// The proc.
@@ -92,19 +77,6 @@ pub enum HostRequest {
         /// The resources.
         infos: Vec<Info>,
     },
-    /// Requests the inventory of this node (`PMIx_server_collect_inventory`). The reply is
-    /// [`HostReply::Infos`].
-    CollectInventory {
-        /// Directives.
-        directives: Vec<Info>,
-    },
-    /// Stores inventories of nodes (`PMIx_server_deliver_inventory`).
-    DeliverInventory {
-        /// The inventories.
-        infos: Vec<Info>,
-        /// Directives.
-        directives: Vec<Info>,
-    },
     /// Names the attributes that the host environment supports in a function
     /// (`PMIx_Register_attributes`).
     RegisterAttributes {
@@ -120,8 +92,6 @@ pub enum HostRequest {
 pub enum HostReply {
     /// The request was carried out.
     Done,
-    /// Infos.
-    Infos(Vec<Info>),
     /// Bytes that only servers read.
     Data(Bytes),
 }

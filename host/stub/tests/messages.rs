@@ -151,8 +151,7 @@ fn nested(depth: usize) -> Vec<u8> {
     let level = b"\x81\xa5Value";
     let message = StubMessage::Request {
         number: RequestNumber(1),
-        request: HostRequest::SetupLocalSupport {
-            nspace: Nspace::new("job").unwrap(),
+        request: HostRequest::RegisterResources {
             infos: vec![Info::new(
                 KeyName("test.a"),
                 Value::Value(Box::new(Value::Bool(true))),

@@ -122,6 +122,24 @@ async fn procs_hear_of_process_sets_and_members_until_job_ends() {
     let unknown = told(&client, key::PMIX_QUERY_PSET_MEMBERSHIP, &called("even")).await;
     assert_eq!(unknown, Err(code::PMIX_ERR_NOT_FOUND));
 
+    define("first", &[proc("two", 0)]).await.unwrap();
+    next(&mut hears).await;
+    // Only a job with a member names the set for deletion.
+    for job in ["one", "two"] {
+        let jobs = vec![nspace(job)];
+        let delete = server.delete_process_set("first".into(), jobs);
+        soon("it is deleted", delete).await;
+        let left = told(&client, key::PMIX_QUERY_NUM_PSETS, &refresh).await;
+        let expected = if job == "one" { 3 } else { 2 };
+        assert_eq!(left, Ok(Value::Size(expected)));
+    }
+    let event = next(&mut hears).await;
+    assert_eq!(event.code, code::PMIX_PROCESS_SET_DELETE);
+    assert_eq!(
+        event.infos.value_of(key::PMIX_PSET_NAME),
+        Some(&Value::string("first"))
+    );
+
     server.remove_job(nspace("one"));
     let event = next(&mut hears).await;
     assert_eq!(event.code, code::PMIX_PROCESS_SET_DELETE);

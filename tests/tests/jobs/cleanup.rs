@@ -203,7 +203,8 @@ async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
             "node",
         )
     };
-    host.serve(node.server.handle(), &node.server.uri().to_string());
+    host.serve(node.server.handle());
+    host.launch_at(&node.server.uri().to_string());
     let mut job = host.launch(request).await.unwrap();
     let procs = [proc("started", 0), proc("started", 1)];
     let started = |rank: u32| {

@@ -1,14 +1,21 @@
 //! Jobs of other launchers over two nodes: their procs exchange data through the launcher.
-use peal_model::{Info, Proc, Rank, Value, code, key};
+use peal_model::{Info, KeyName, Proc, Rank, Status, Value, code, key};
 use peal_needs::needs;
 use peal_stub::{HostNotice, HostReply, HostRequest, UpcallKind};
 use peal_tests::{
     Done, c_program,
+    comparison::ProgramComparison,
     daemon::Place,
-    fake_launcher::{Conduct, FakeLauncher},
-    finish, until,
+    fake_launcher::{Conduct, FakeLauncher, server_command},
+    finish,
+    libpmix::Release,
+    program, until,
 };
-use std::process::Command;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+};
 
 /// Runs a C program as all procs of the job. Returns what each did, by rank.
 fn run_all(launcher: &FakeLauncher, size: u32, program: &str, args: &[&str]) -> Vec<Done> {
@@ -53,13 +60,134 @@ fn second_answer_to_an_upcall_changes_nothing() {
     }
 }
 
+/// Runs `requests` as ranks 0 and 1 of a job on two nodes. Returns what rank 0 printed, without its name.
+fn make_requests(conduct: Conduct) -> Vec<String> {
+    let place = Place::new();
+    let launcher = FakeLauncher::start(&place.path(""), 2, 2, conduct);
+    launcher.register();
+    let done = run_all(&launcher, 2, "requests", &[]);
+    let [first, second] = done.try_into().ok().unwrap();
+    // The launcher costs others nothing.
+    let second = second.expect_status(0).stdout;
+    assert_eq!(second, "rank 1: get from the node: 0\n");
+    let printed = first.expect_status(0).stdout;
+    let lines = printed.lines().map(|line| line.strip_prefix("rank 0: "));
+    lines.map(|line| line.unwrap().to_owned()).collect()
+}
+
+/// Requests of the program that a launcher answers.
+const REQUESTS: [&str; 9] = [
+    "publish",
+    "unpublish",
+    "lookup",
+    "spawn",
+    "query",
+    "allocation",
+    "get",
+    "fence",
+    "connect",
+];
+
+/// Returns the lines of all requests with this status.
+fn all_with(status: Status) -> Vec<String> {
+    let lines = REQUESTS.map(|request| format!("{request}: {}", status.0));
+    [vec!["get from the node: 0".to_owned()], lines.to_vec()].concat()
+}
+
+#[needs(libpmix)]
+#[test]
+fn launcher_that_never_answers_costs_requesters_a_timeout() {
+    let expected = all_with(code::PMIX_ERR_TIMEOUT);
+    assert_eq!(make_requests(Conduct::Silent), expected);
+}
+
+#[needs(libpmix)]
+#[test]
+fn error_of_launcher_goes_to_requester_as_it_is() {
+    // A status that only this launcher has.
+    let status = Status(-3917);
+    assert_eq!(make_requests(Conduct::Refusing(status)), all_with(status));
+}
+
+#[needs(libpmix)]
+#[test]
+fn tool_named_by_launcher_gets_output_that_it_delivers() {
+    let place = Place::new();
+    let launcher = FakeLauncher::start(&place.path(""), 1, 1, Conduct::Proper);
+    launcher.register();
+    launcher.deliver(0, "early\n");
+    let mut tool = launcher.tool(0, &c_program("pull"));
+    tool.args([launcher.nspace().as_str(), "3"]);
+    let mut tool = tool.spawn().unwrap();
+    let mut printed = BufReader::new(tool.stdout.take().unwrap()).lines();
+    let mut first: Vec<String> = printed.by_ref().take(2).map(Result::unwrap).collect();
+    first.sort();
+    assert_eq!(first, ["pulls", "rank 0: early"]);
+    launcher.deliver(0, "late\n");
+    launcher.deliver(0, "");
+    let rest: Vec<String> = printed.map(Result::unwrap).collect();
+    assert_eq!(rest, ["rank 0: late", "rank 0: the end"]);
+    assert!(tool.wait().unwrap().success());
+    let upcalls = launcher.upcalls();
+    assert_eq!(
+        upcalls,
+        [UpcallKind::ToolConnected, UpcallKind::IofPull],
+        "the launcher names the tool, and is asked for the output"
+    );
+}
+
+#[needs(libpmix)]
+#[test]
+fn groups_over_nodes_are_formed_through_the_launcher() {
+    for program in ["group whole", "group part"] {
+        let mut expected = ProgramComparison::new(program, "4", 0, 16).under_peal();
+        expected.sort();
+        let place = Place::new();
+        let launcher = FakeLauncher::start(&place.path(""), 2, 2, Conduct::Proper);
+        launcher.register();
+        let action = program.split(' ').next_back().unwrap();
+        let done = run_all(&launcher, 4, "group", &[action]);
+        let printed = done.into_iter().map(|done| done.expect_status(0).stdout);
+        let printed = printed.collect::<Vec<_>>().concat();
+        let mut lines: Vec<&str> = printed.lines().collect();
+        lines.sort();
+        assert_eq!(lines, expected);
+        assert!(launcher.upcalls().contains(&UpcallKind::Group));
+    }
+}
+
+#[needs(libpmix)]
+#[test]
+fn launcher_gets_log_request_whole_with_directives() {
+    let place = Place::new();
+    let launcher = FakeLauncher::start(&place.path(""), 1, 1, Conduct::Proper);
+    launcher.register();
+    let done = run_all(&launcher, 1, "logs", &["all"]);
+    done.into_iter()
+        .for_each(|done| drop(done.expect_status(0)));
+    let several = ["pmix.log.gsys", "site.log.board"].map(str::to_owned);
+    let logged = launcher.logged();
+    let whole: Vec<_> = logged.iter().filter(|one| one.data == several).collect();
+    assert!(!whole.is_empty(), "{logged:?}");
+    for one in whole {
+        let directives = one.directives.first_chunk().unwrap();
+        assert_eq!(directives, &["pmix.log.once", "pmix.log.source"]);
+    }
+}
+
 #[needs(libpmix)]
 #[test]
 fn job_data_name_node_of_each_proc() {
     let place = Place::new();
     let launcher = FakeLauncher::start(&place.path(""), 2, 2, Conduct::Proper);
+    let resource = Info::new(KeyName("site.switch"), Value::string("fast"));
+    let resources = HostRequest::RegisterResources {
+        infos: vec![resource],
+    };
+    assert_eq!(launcher.request(0, resources), Ok(HostReply::Done));
     launcher.register();
     let facts = [
+        "all:site.switch",
         "own:pmix.hname",
         "3:pmix.hname",
         "0:pmix.nodeid",
@@ -76,6 +204,7 @@ fn job_data_name_node_of_each_proc() {
     );
     let told = done.expect_status(0).stdout;
     for line in [
+        "all:site.switch: \"fast\"",
         "own:pmix.hname: \"n0\"",
         "3:pmix.hname: \"n1\"",
         "0:pmix.nodeid: uint32 0",
@@ -145,4 +274,51 @@ fn killed_proc_is_reported_to_its_launcher() {
     until("its loss is reported", || {
         has(HostNotice::ClientLost(proc.clone()))
     });
+}
+
+#[needs(prepared)]
+#[test]
+fn servers_of_launchers_share_a_store_and_no_audit_trail() {
+    let place = Place::new();
+    let dir = place.path("");
+    place.configure(&format!("[store]\npath = {:?}\n", place.path("peal.db")));
+    let launcher = FakeLauncher::start(&dir, 2, 1, Conduct::Proper);
+    launcher.register();
+    drop(launcher);
+    let trail = place.path("audit.db");
+    place.configure(&format!(
+        "[audit]\npath = {trail:?}\non_failure = \"deny\"\n"
+    ));
+    let _first = FakeLauncher::start(&dir, 1, 1, Conduct::Proper);
+    let second = finish(server_command(&dir, 1).spawn().unwrap());
+    assert_eq!(second.status, Some(125), "{}", second.stderr);
+    for part in ["audit.db", "locked by another process"] {
+        assert!(second.stderr.contains(part), "{}", second.stderr);
+    }
+}
+
+#[needs(libpmix)]
+#[test]
+fn server_ends_with_its_launcher_although_a_child_lives() {
+    let place = Place::new();
+    let mut command = Command::new(c_program("orphan"));
+    Release::peal()
+        .of(&mut command)
+        .env("PEAL_SERVER", "embedded")
+        .env("PEAL_EXECUTABLE", program("peal"))
+        .env("PEAL_CONFIG", "")
+        .env("PMIX_SYSTEM_TMPDIR", place.path(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut launcher = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut printed = BufReader::new(launcher.stdout.take().unwrap());
+    printed.read_line(&mut line).unwrap();
+    let child = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+    assert!(launcher.wait().unwrap().success());
+    // The server has the standard error of its launcher, until it ends.
+    let mut errors = String::new();
+    let mut stderr = launcher.stderr.take().unwrap();
+    stderr.read_to_string(&mut errors).unwrap();
+    kill_process(child, Signal::KILL).unwrap();
 }

@@ -323,6 +323,58 @@ impl CoordinatorState {
         ));
     }
 
+    /// Returns true if an operation waits for participants.
+    pub(super) fn is_pending(&self, key: &GroupKey, operation: GroupOperation) -> bool {
+        match (operation, self.groups.get(key)) {
+            (GroupOperation::Construct, Some(GroupState::Forming(_))) => true,
+            (GroupOperation::Destruct, Some(GroupState::Standing(standing))) => {
+                standing.destruct.is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Records the context id that the host environment has assigned to a group that is being formed.
+    pub(super) fn give_context_id(&mut self, key: &GroupKey, id: u64) {
+        if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {
+            forming.given_context_id = Some(id);
+        }
+    }
+
+    /// Fails a pending operation.
+    pub(super) fn fail(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        failure: GroupFailure,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        match (operation, self.groups.get_mut(key)) {
+            (GroupOperation::Construct, Some(GroupState::Forming(forming))) => {
+                let called = forming.called().cloned().collect();
+                let late = forming.late_ones();
+                self.groups.remove(key);
+                let transition = GroupTransition::NotFormed {
+                    failure,
+                    late,
+                    called,
+                };
+                self.decide(at, key, None, transition);
+            }
+            (GroupOperation::Destruct, Some(GroupState::Standing(standing)))
+                if standing.destruct.is_some() =>
+            {
+                standing.destruct = None;
+                let servers = standing.servers(at.directory);
+                let transition = GroupTransition::NotDissolved(failure);
+                self.decide(at, key, Some(servers), transition);
+            }
+            // It has ended meanwhile.
+            _ => {}
+        }
+        self.take_actions()
+    }
+
     /// Records a group that procs formed by invitation, if none has its name.
     pub(super) fn announce(
         &mut self,
@@ -583,7 +635,8 @@ impl CoordinatorState {
                     .map(|news| CoordinatorAction::notification(key, news, formed.members.iter()))
                     .collect();
                 if forming.wants_context_id() {
-                    formed.context_id = Some(self.context_id());
+                    let given = forming.given_context_id;
+                    formed.context_id = Some(given.unwrap_or_else(|| self.context_id()));
                 }
                 self.stand(key, formed, servers, at);
                 // After the decision: members know the group before they receive events about lost

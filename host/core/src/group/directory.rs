@@ -16,6 +16,16 @@ struct KnownJob {
     facts: JobSummary,
     /// Ended procs. A server knows those of its own jobs, the coordinator those of all.
     ended: BTreeSet<Rank>,
+    /// Ranks on the node of the job's server, if some are on others.
+    local: Option<BTreeSet<Rank>>,
+}
+
+impl KnownJob {
+    fn is_on_node(&self, rank: Rank) -> bool {
+        self.local
+            .as_ref()
+            .is_none_or(|local| local.contains(&rank))
+    }
 }
 
 /// All known jobs.
@@ -55,8 +65,38 @@ impl JobDirectory {
                 at,
                 facts,
                 ended: BTreeSet::new(),
+                local: None,
             },
         );
+    }
+
+    /// Records the ranks of a job that are on the node of its server.
+    pub(super) fn place(&mut self, nspace: &Nspace, local: BTreeSet<Rank>) {
+        if let Some(job) = self.jobs.get_mut(nspace) {
+            job.local = Some(local);
+        }
+    }
+
+    /// Returns the named procs that are on other nodes than their job's server.
+    pub(super) fn on_other_nodes(&self, named: &NamedProcs) -> Vec<Proc> {
+        let is_placed = |procs: &&[Proc]| {
+            let first = procs.first();
+            first.is_some_and(|proc| self.is_placed(&proc.nspace))
+        };
+        let placed = named.of_each_job().filter(is_placed).flatten();
+        let procs = placed.filter_map(|named| self.procs(named)).flatten();
+        procs.filter(|proc| !self.is_on_node(proc)).collect()
+    }
+
+    /// Returns true if some procs of a job are on other nodes than its server.
+    pub(super) fn is_placed(&self, nspace: &Nspace) -> bool {
+        let job = self.jobs.get(nspace);
+        job.is_some_and(|job| job.local.is_some())
+    }
+
+    fn is_on_node(&self, proc: &Proc) -> bool {
+        let job = self.jobs.get(&proc.nspace);
+        job.is_none_or(|job| job.is_on_node(proc.rank))
     }
 
     /// Removes a job and returns its procs.
@@ -176,7 +216,7 @@ impl JobDirectory {
         let here = named.iter().filter(|proc| self.is_at(&proc.nspace, server));
         let procs = here.filter_map(|named| self.procs(named)).flatten();
         procs
-            .filter(|proc| self.whereabouts(proc) == ProcLocation::Lives)
+            .filter(|proc| self.whereabouts(proc) == ProcLocation::Lives && self.is_on_node(proc))
             .collect()
     }
 
@@ -187,7 +227,7 @@ impl JobDirectory {
             .and_then(|proc| self.jobs.get(&proc.nspace))
             .filter(|job| job.at == server);
         let lives = |job: &KnownJob, proc: &Proc| {
-            !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank)
+            !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank) && job.is_on_node(proc.rank)
         };
         job.is_some_and(|job| procs.iter().all(|proc| lives(job, proc)))
     }

@@ -58,6 +58,8 @@ pub(super) struct PendingConstruct {
     leader: Option<Proc>,
     arbiter: Option<(FailureArbiter, MonotonicTime)>,
     pub(super) deadline: MonotonicTime,
+    /// The context id that the host environment has assigned.
+    pub(super) given_context_id: Option<u64>,
     failure: Option<GroupFailure>,
     /// Procs that ended before the group was formed, each with the participants that have heard of
     /// it.
@@ -83,6 +85,7 @@ impl PendingConstruct {
             leader: None,
             arbiter: None,
             deadline,
+            given_context_id: None,
             failure: None,
             lost: BTreeMap::new(),
             whole_jobs: BTreeSet::new(),

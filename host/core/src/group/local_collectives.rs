@@ -238,6 +238,32 @@ impl LocalCollectives {
             .is_some_and(|first| first == named)
     }
 
+    /// Returns the procs that the callers of a construct name.
+    pub(super) fn named(&self, key: &GroupKey) -> Option<NamedProcs> {
+        let party = self.parties.of(GroupOperation::Construct).get(key)?;
+        party.named.clone()
+    }
+
+    /// Returns the role of callers that name all leaders of a construct.
+    pub(super) fn role(&self, key: &GroupKey) -> Option<ConstructRole> {
+        self.named(key).map(ConstructRole::Leader)
+    }
+
+    /// Returns the participations that were sent to the coordinator, if those of all these procs were.
+    pub(super) fn passed(
+        &self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        procs: &NamedProcs,
+    ) -> Option<Vec<&Participation>> {
+        let party = self.parties.of(operation).get(key)?;
+        let passed: BTreeSet<&Proc> = party.passed.iter().map(|held| &held.part.proc).collect();
+        procs
+            .iter()
+            .all(|proc| passed.contains(proc))
+            .then(|| party.passed.iter().map(|held| &held.part).collect())
+    }
+
     /// Removes the calls of a proc that has ended.
     pub(super) fn leave(&mut self, proc: &Proc) {
         let is_other = |held: &mut WaitingCaller| held.part.proc != *proc;

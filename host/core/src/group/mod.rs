@@ -24,6 +24,7 @@ mod loss_watches;
 mod members;
 mod message;
 mod next_deadline;
+mod over_nodes;
 mod parse;
 mod recent_refusals;
 mod refusal;
@@ -40,6 +41,7 @@ pub use message::{
     FailureResponse, Formed, GroupDecision, GroupFailure, GroupMessage, GroupOperation,
     GroupTransition, JobSummary, Participation, TakeoverReport,
 };
+pub use over_nodes::{HostGroupAnswer, HostGroupRequest, NodeParticipant};
 pub use parse::{GroupError, ParsedConstruct, name, read, timeout};
 pub use refusal::GroupRefusal;
 
@@ -106,6 +108,9 @@ pub enum GroupAction {
         /// The message.
         message: GroupMessage,
     },
+    /// Asks the host environment to carry out an operation with the servers of other nodes. The
+    /// answer goes to [`Groups::host_answered`].
+    AskHost(Box<HostGroupRequest>),
     /// Answers a request.
     Answer {
         /// The request.
@@ -518,10 +523,9 @@ impl Groups {
     /// Sends contributions to the coordinator.
     fn pass_on(&mut self, ready: impl IntoIterator<Item = Contribution>, now: MonotonicTime) {
         for contribution in ready {
-            self.up(
-                CoordinatorRequest::Brings(contribution.with_time_left(now)),
-                now,
-            );
+            let contribution = contribution.with_time_left(now);
+            self.up(CoordinatorRequest::Brings(contribution.clone()), now);
+            self.ask_host(&contribution);
         }
     }
 

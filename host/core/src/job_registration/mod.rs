@@ -117,6 +117,13 @@ impl LauncherJob {
     /// Adds the description of the job. A later one adds to it; its values replace earlier ones of the
     /// same key. `local` is the number of procs of this node, negative if it is not known.
     pub fn describe(&mut self, local: i32, infos: Vec<Info>) {
+        self.add_data(infos);
+        self.description =
+            usize::try_from(local).map_or(Description::UnknownProcs, Description::Procs);
+    }
+
+    /// Adds data of the job. Values replace earlier ones of the same key.
+    pub fn add_data(&mut self, infos: Vec<Info>) {
         let is_array = |info: &Info| matches!(info.value, Value::DataArray(_));
         for info in infos {
             // Arrays describe one proc, node or application each, so there are many of one key.
@@ -126,8 +133,6 @@ impl LauncherJob {
             }
             self.infos.push(info);
         }
-        self.description =
-            usize::try_from(local).map_or(Description::UnknownProcs, Description::Procs);
     }
 
     /// Adds a proc of this node.

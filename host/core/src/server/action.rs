@@ -6,7 +6,7 @@ use super::{
     ModexId, PeerId, Purpose, PutRefusal, RequestId, Seq,
 };
 use crate::{
-    group::{GroupMessage, ServerId},
+    group::{GroupMessage, HostGroupRequest, ServerId},
     job_control::{Cleanup, ControlId, JobControl, JobControlOperation},
     monitor::{MonitorId, UsageRequest},
     user_scope::UserScope,
@@ -230,6 +230,9 @@ pub enum Upcall {
     },
     /// Requests the values of a proc of another node. Answered by [`ServerState::modex_received`].
     DirectModex(Proc),
+    /// Carries out an operation on a group with the servers of other nodes. Answered by
+    /// [`ServerState::group_answered`].
+    Group(Box<HostGroupRequest>),
     /// Registers for environment events of these codes (none: of every code), which no client
     /// needed until now. Answered by [`ServerState::host_registered`].
     RegisterEvents {

@@ -28,8 +28,12 @@ impl ServerState {
             size: spec.size(),
             owner: spec.identity,
         };
+        let placed = spec.has_procs_elsewhere().then(|| spec.local_ranks());
         self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
+        if let Some(local) = placed {
+            self.groups.place_job(&nspace, local.into_iter());
+        }
         self.events.with_pending_actions(actions)
     }
 
@@ -42,6 +46,9 @@ impl ServerState {
         };
         job.respecify(spec);
         let ranks = job.spec.local_ranks();
+        if job.spec.has_procs_elsewhere() {
+            self.groups.place_job(&nspace, ranks.iter().copied());
+        }
         self.data.host_says_more(&Proc::all(nspace.clone()));
         for rank in ranks {
             self.data.host_says_more(&Proc::new(nspace.clone(), rank));

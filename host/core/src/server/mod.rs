@@ -250,12 +250,6 @@ impl ServerState {
             Request::Get { proc, .. } if !self.clients.may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
-            // A group needs servers that speak to each other, which those of a launcher's nodes do not.
-            Request::GroupConstruct { procs, .. }
-                if procs.iter().any(|proc| self.clients.is_elsewhere(proc)) =>
-            {
-                vec![reply(to, code::PMIX_ERR_NOT_SUPPORTED)]
-            }
             Request::GroupLeave { .. } => self.group(to, source, request, now),
             Request::GroupConstruct { .. } | Request::GroupDestruct { .. } => {
                 self.enter_group(to, source, request, now)
@@ -468,9 +462,27 @@ impl ServerState {
         Ok(self.raise_for_user(uid, event))
     }
 
+    /// Deletes the sets of this name that have a proc of one of these jobs. Raises an event for the
+    /// procs of their users.
+    pub fn delete_process_set(&mut self, name: &Text, jobs: &[Nspace]) -> Vec<Action> {
+        let gone = self.psets.drop_named(name, jobs);
+        for proc in gone.iter().flat_map(|(_, pset)| &pset.members) {
+            if let Some(job) = self.clients.job_mut(&proc.nspace) {
+                job.leaves_set(proc.rank, name);
+                // The cached answer to gets has the old set.
+                self.data.host_says_more(proc);
+            }
+        }
+        self.report_deleted_sets(gone)
+    }
+
     /// Deletes the sets of a removed job's procs.
     fn delete_process_sets(&mut self, nspace: &Nspace) -> Vec<Action> {
         let gone = self.psets.drop_job(nspace);
+        self.report_deleted_sets(gone)
+    }
+
+    fn report_deleted_sets(&mut self, gone: Vec<(u32, Pset)>) -> Vec<Action> {
         gone.into_iter()
             .flat_map(|(uid, pset)| {
                 let event = pset.to_event(code::PMIX_PROCESS_SET_DELETE, Vec::new());
@@ -533,19 +545,33 @@ impl ServerState {
         )
     }
 
-    /// Delivers an event that another server distributed. It reaches local procs and chains only.
+    /// Delivers an event that another server distributed, or a launcher. It reaches local procs and
+    /// chains only.
     pub fn distributed(
         &mut self,
         event: Arc<Event>,
         reach: UserScope,
         allowance: EventBudget,
     ) -> Vec<Action> {
+        if self.is_own_report(&event) {
+            return Vec::new();
+        }
         self.events.spread_here(
             ServerContext::new(&self.clients, &self.settings),
             event,
             reach,
             allowance,
         )
+    }
+
+    /// Returns true for a launcher's report of an end that this server reports itself: that of a proc of
+    /// this node which has not finalized. Leaders of invitations on 4.2 do not survive a second one.
+    fn is_own_report(&self, event: &Event) -> bool {
+        let has_not_finalized = |proc: &Proc| {
+            let life = self.clients.life(proc);
+            matches!(life, Some(ProcPhase::Connected(_) | ProcPhase::Lost))
+        };
+        event.code == code::PMIX_PROC_TERMINATED && event.affected().iter().any(has_not_finalized)
     }
 
     /// Marks a connection as lagging because its outbox is full, or nearly. From now on its events

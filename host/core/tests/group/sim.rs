@@ -190,6 +190,7 @@ impl Sim {
                     self.learnt.entry(at).or_default().extend(elsewhere);
                 }
                 GroupAction::Lost { .. } => panic!("nobody is invited"),
+                GroupAction::AskHost(_) => panic!("the servers agree without host environments"),
                 GroupAction::Forget(jobs) => {
                     let learnt = self.learnt.entry(at).or_default();
                     jobs.iter()

@@ -2,6 +2,7 @@
 //! host environment.
 use super::{
     forms::{begin, wait, wait_or_begin},
+    launch_variables::LaunchEnvironment,
     server,
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     border,
     client::{
         library::Library,
-        operations::{ProgramData, release_infos},
+        operations::{ProgramData, begin as begin_local, release_infos},
         progress::call_program,
     },
     convert::{
@@ -28,20 +29,18 @@ use std::{
     ptr,
 };
 
-/// Converts the infos of a reply, or returns its status without any.
-fn infos_of(reply: Result<HostReply, Status>) -> (Status, HeapArray<CInfo>) {
-    let infos: Vec<Info> = match reply {
-        Ok(HostReply::Infos(infos)) => infos,
-        Ok(_) => Vec::new(),
-        Err(status) => return (status, HeapArray::default()),
+/// Completes a function that needs no server: without a callback at once, otherwise by the callback on
+/// the progress thread.
+fn complete(callback: COpCallback, data: *mut c_void) -> Result<(), Status> {
+    let Some(callback) = callback else {
+        return Err(code::PMIX_OPERATION_SUCCEEDED);
     };
-    match HeapArray::from_models(&infos) {
-        Ok(infos) => (code::PMIX_SUCCESS, infos),
-        Err(error) => {
-            tracing::warn!(%error, "reply of the server not converted");
-            (error.status(), HeapArray::default())
-        }
-    }
+    let program = ProgramData::new(data);
+    begin_local(
+        |_| async {},
+        // SAFETY: the program passed the function for this call.
+        move |()| call_program(|| unsafe { callback(code::PMIX_SUCCESS.0, program.get()) }),
+    )
 }
 
 /// `PMIx_server_dmodex_request`: calls back with what a proc of this node has put for other nodes, which
@@ -82,8 +81,8 @@ pub unsafe extern "C" fn server_dmodex_request(
     })
 }
 
-/// `PMIx_server_setup_application`: calls back with what the servers of a job's nodes need before its
-/// procs start.
+/// `PMIx_server_setup_application`: calls back with what the procs of a job need: variables of this
+/// process's environment, as with the C library.
 ///
 /// # Safety
 ///
@@ -102,22 +101,21 @@ pub unsafe extern "C" fn server_setup_application(
         server()?;
         let callback = cbfunc.ok_or(code::PMIX_ERR_BAD_PARAM)?;
         // SAFETY: the caller guarantees a namespace and the array.
-        let request = unsafe {
-            HostRequest::SetupApplication {
-                nspace: nspace_from_argument(nspace)?,
-                infos: read_array(info, ninfo, "infos")?,
-            }
+        let infos: Vec<Info> = unsafe {
+            nspace_from_argument(nspace)?;
+            read_array(info, ninfo, "infos")?
         };
+        let variables = LaunchEnvironment::of_this_process().for_application(&infos);
+        let mut infos = HeapArray::from_models(&variables)?;
         let program = ProgramData::new(cbdata);
-        begin(FUNCTION, request, move |reply| {
-            let (status, mut infos) = infos_of(reply);
+        let answer = move |()| {
             let (first, len) = infos.as_raw_parts();
             // The program may use the infos until it says that it has copied them.
             let token = Library::get().releases.keep(infos);
             // SAFETY: the program passed the function for this call; the infos live until the release.
             call_program(|| unsafe {
                 callback(
-                    status.0,
+                    code::PMIX_SUCCESS.0,
                     first,
                     len,
                     program.get(),
@@ -125,7 +123,8 @@ pub unsafe extern "C" fn server_setup_application(
                     token,
                 );
             });
-        })
+        };
+        begin_local(|_| async {}, answer)
     })
 }
 
@@ -139,8 +138,8 @@ unsafe extern "C" fn release_copied(_status: CStatus, token: *mut c_void) {
     unsafe { release_infos(token) };
 }
 
-/// `PMIx_server_setup_local_support`: prepares this node for a job, with what
-/// `PMIx_server_setup_application` returned.
+/// `PMIx_server_setup_local_support`: prepares this node for a job. Without plugins for fabrics nothing
+/// is to be done.
 ///
 /// # Safety
 ///
@@ -157,13 +156,11 @@ pub unsafe extern "C" fn server_setup_local_support(
     border::status(FUNCTION, || {
         server()?;
         // SAFETY: the caller guarantees a namespace and the array.
-        let request = unsafe {
-            HostRequest::SetupLocalSupport {
-                nspace: nspace_from_argument(nspace)?,
-                infos: read_array(info, ninfo, "infos")?,
-            }
-        };
-        wait_or_begin(FUNCTION, cbfunc, cbdata, request)
+        unsafe {
+            nspace_from_argument(nspace)?;
+            read_array::<Info>(info, ninfo, "infos")?;
+        }
+        complete(cbfunc, cbdata)
     })
 }
 
@@ -203,7 +200,8 @@ pub unsafe extern "C" fn server_iof_deliver(
     })
 }
 
-/// `PMIx_server_collect_inventory`: calls back with the inventory of this node.
+/// `PMIx_server_collect_inventory`: calls back with the inventory of this node, which is empty without
+/// plugins for fabrics and GPUs.
 ///
 /// # Safety
 ///
@@ -221,29 +219,28 @@ pub unsafe extern "C" fn server_collect_inventory(
         server()?;
         let callback = cbfunc.ok_or(code::PMIX_ERR_BAD_PARAM)?;
         // SAFETY: the caller guarantees the array.
-        let directives = unsafe { read_array(directives, ndirs, "directives") }?;
+        unsafe { read_array::<Info>(directives, ndirs, "directives") }?;
         let program = ProgramData::new(cbdata);
-        let request = HostRequest::CollectInventory { directives };
-        begin(FUNCTION, request, move |reply| {
-            let (status, mut infos) = infos_of(reply);
-            let (first, len) = infos.as_raw_parts();
-            let token = Library::get().releases.keep(infos);
-            // SAFETY: the program passed the function for this call; the infos live until the release.
+        let answer = move |()| {
+            let token = Library::get().releases.keep(HeapArray::default());
+            // SAFETY: the program passed the function for this call.
             call_program(|| unsafe {
                 callback(
-                    status.0,
-                    first,
-                    len,
+                    code::PMIX_SUCCESS.0,
+                    ptr::null_mut(),
+                    0,
                     program.get(),
                     Some(release_infos),
                     token,
                 );
             });
-        })
+        };
+        begin_local(|_| async {}, answer)
     })
 }
 
-/// `PMIx_server_deliver_inventory`: stores inventories of nodes.
+/// `PMIx_server_deliver_inventory`: takes inventories of nodes, which only plugins for fabrics and GPUs
+/// would read.
 ///
 /// # Safety
 ///
@@ -262,13 +259,11 @@ pub unsafe extern "C" fn server_deliver_inventory(
     border::status(FUNCTION, || {
         server()?;
         // SAFETY: the caller guarantees the arrays.
-        let request = unsafe {
-            HostRequest::DeliverInventory {
-                infos: read_array(info, ninfo, "infos")?,
-                directives: read_array(directives, ndirs, "directives")?,
-            }
-        };
-        wait_or_begin(FUNCTION, cbfunc, cbdata, request)
+        unsafe {
+            read_array::<Info>(info, ninfo, "infos")?;
+            read_array::<Info>(directives, ndirs, "directives")?;
+        }
+        complete(cbfunc, cbdata)
     })
 }
 

@@ -12,6 +12,7 @@
 //! | `forms` | blocking and non-blocking forms of a function, on one request |
 //! | [`registrations`] | jobs, procs, resources and process sets |
 //! | [`applications`] | set-up of applications, modex, output, inventories, attributes |
+//! | `launch_variables` | environment variables that an application needs |
 //! | [`processors`] | cpusets and localities as text |
 //! | [`unsupported`] | functions that return `PMIX_ERR_NOT_SUPPORTED` |
 //! | `events` | events of the host environment, and those for it |
@@ -41,6 +42,7 @@ mod handshake;
 mod home;
 mod host;
 pub mod init;
+mod launch_variables;
 mod link;
 pub mod processors;
 pub mod registrations;

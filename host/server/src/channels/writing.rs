@@ -3,7 +3,7 @@ use super::{ChannelModules, ChannelSettings};
 use crate::{
     fair_semaphore::FairSemaphore,
     guest_thread::on_guest_thread,
-    host_environment::HostEnvironment,
+    host_environment::{HostEnvironment, UpcallFuture},
     metrics::{Metrics, Stopwatch},
     transport::{ServerId, ServerTransport},
 };
@@ -50,6 +50,24 @@ impl RequestTimer {
     fn spend(&mut self, time: Duration) {
         self.0 = self.0.saturating_sub(time);
     }
+}
+
+/// Part of the host environment in a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WrittenByHost {
+    /// It has got nothing yet.
+    NotYet,
+    /// It has got the whole request, which had this status.
+    Whole(Status),
+    /// It gets one channel after the other.
+    ByChannel,
+}
+
+/// Request with all its channels.
+struct WholeRequest<'a> {
+    request: &'a LogRequest,
+    modules: &'a ChannelModules,
+    written: &'a mut WrittenByHost,
 }
 
 /// Result of a log request.
@@ -143,6 +161,7 @@ impl ChannelWriter {
         // One module set serves the whole request, even if the modules are replaced meanwhile.
         let writers = self.writers.borrow().clone();
         let mut timer = RequestTimer::new(self.settings.host_timeout);
+        let mut by_host = WrittenByHost::NotYet;
         let logged = loop {
             let pending = match run.advance() {
                 NextChannel::Try(pending) => pending,
@@ -167,7 +186,12 @@ impl ChannelWriter {
                     None => return code::PMIX_ERR_OUT_OF_RESOURCE.into(),
                 }
             } else {
-                let status = self.write_elsewhere(&pending, &timer).await;
+                let whole = WholeRequest {
+                    request,
+                    modules: &writers,
+                    written: &mut by_host,
+                };
+                let status = self.write_elsewhere(&pending, &timer, whole).await;
                 pending.finish(status, Vec::new())
             };
             timer.spend(begin.elapsed());
@@ -181,7 +205,18 @@ impl ChannelWriter {
     }
 
     /// Writes to a channel through a gateway or the host environment.
-    async fn write_elsewhere(&self, pending: &PendingChannel, timer: &RequestTimer) -> Status {
+    async fn write_elsewhere(
+        &self,
+        pending: &PendingChannel,
+        timer: &RequestTimer,
+        whole: WholeRequest<'_>,
+    ) -> Status {
+        let limit = self.settings.host_timeout.min(timer.0);
+        if pending.writer() == LogDestination::Host
+            && let Some(status) = self.write_whole(whole, limit).await
+        {
+            return status;
+        }
         let (channel, request, (transport, id)) =
             (pending.channel().clone(), pending.request(), &self.beside);
         let written = match (pending.writer(), request.source.clone()) {
@@ -209,11 +244,47 @@ impl ChannelWriter {
                 return code::PMIX_ERR_NOT_AVAILABLE;
             }
         };
-        match tokio::time::timeout(self.settings.host_timeout.min(timer.0), written).await {
-            Ok(Ok(())) => code::PMIX_SUCCESS,
-            Ok(Err(status)) => status,
-            Err(_) => code::PMIX_ERR_TIMEOUT,
+        status_of(written, limit).await
+    }
+
+    /// Passes a request to a host environment that takes requests whole, at the first of its channels.
+    /// Returns `None` if channels are written one by one.
+    async fn write_whole(&self, whole: WholeRequest<'_>, limit: Duration) -> Option<Status> {
+        let WholeRequest {
+            request,
+            modules,
+            written,
+        } = whole;
+        if *written == WrittenByHost::NotYet {
+            let source = request.source.as_ref()?;
+            // What modules write would be written twice.
+            let is_for_host = |info: &&Info| modules.module(&info.key).is_none();
+            let request = LogRequest {
+                data: request.data.iter().filter(is_for_host).cloned().collect(),
+                ..request.clone()
+            };
+            let call = self.host.log_request(source, &request);
+            *written = match call {
+                None => WrittenByHost::ByChannel,
+                Some(call) => match status_of(call, limit).await {
+                    code::PMIX_ERR_NOT_SUPPORTED => WrittenByHost::ByChannel,
+                    status => WrittenByHost::Whole(status),
+                },
+            };
         }
+        match *written {
+            WrittenByHost::Whole(status) => Some(status),
+            WrittenByHost::NotYet | WrittenByHost::ByChannel => None,
+        }
+    }
+}
+
+/// Waits for a log upcall up to a limit.
+async fn status_of(written: UpcallFuture<'_, ()>, limit: Duration) -> Status {
+    match tokio::time::timeout(limit, written).await {
+        Ok(Ok(())) => code::PMIX_SUCCESS,
+        Ok(Err(status)) => status,
+        Err(_) => code::PMIX_ERR_TIMEOUT,
     }
 }
 

@@ -7,13 +7,13 @@ pub(crate) use files::MonitoredFiles;
 use crate::{
     fair_semaphore::FairSemaphore,
     handle::{ActorMessage, ServerHandle},
-    host_environment::{HostEnvironment, ProcessLookup},
+    host_environment::HostEnvironment,
 };
 use peal_core::{
     monitor::{MonitorId, UsageRequest},
     server::FileLook,
 };
-use peal_model::{UserIdentity, code};
+use peal_model::{Proc, UserIdentity, code};
 use std::sync::Arc;
 
 /// Upper bounds of concurrent tasks, in total and for each user. The bound for a user exists
@@ -76,12 +76,8 @@ impl MonitorWorker {
         let handle = self.handle.clone();
         let host = self.host.clone();
         self.work(identity, move || {
-            let found = peal_system::usage::measure(&request, identity, &|proc| match host
-                .process_of(proc)
-            {
-                ProcessLookup::Running(pid) => Some(pid),
-                ProcessLookup::Unknown | ProcessLookup::Ended => None,
-            });
+            let process_of = |proc: &Proc| host.running_process(proc);
+            let found = peal_system::usage::measure(&request, identity, &process_of);
             handle.send(ActorMessage::Measured { watch, found });
         });
     }

@@ -1,36 +1,61 @@
 //! Host environment of a server whose jobs have several launchers. An upcall about a job goes to the
 //! stub that registered it; what that does not support, the server's own host environment does.
-use super::remote_host::{self, RemoteHost, done};
+use super::{
+    local_services::{LocalServices, OutputPull, Puller},
+    remote_host::{self, RemoteHost, done},
+};
 use crate::{
-    admin::JobRegistrar,
-    host_environment::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture},
+    handle::ServerHandle,
+    host_environment::{
+        ConnectingTool, EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture,
+    },
 };
 use peal_core::{
+    group::GroupOperation,
     job::JobSpec,
     job_control::{Cleanup, JobControl, NotDone},
     server::Purpose,
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Info, IofChannel, Key, Nspace, Pdata, Proc, Query, ResourceUnit, Status,
-    Text, UserIdentity, Value, code, key,
+    App, Bytes, Event, Info, Infos, IofChannel, Key, KeyName, LogRequest, Nspace, Pdata, Proc,
+    Query, ResourceUnit, Status, Text, UserIdentity, Value, code, key,
 };
 use peal_stub::{HostNotice, HostUpcall, UpcallKind, UpcallResult};
+use peal_wire::IofOutput;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
-/// Services of the server's own host environment for jobs of other launchers.
-pub trait LocalServices: HostEnvironment + JobRegistrar {}
+/// Procs of one host environment.
+struct ProcsOfHost {
+    host: Arc<RemoteHost>,
+    procs: Vec<Proc>,
+}
 
-impl<T: HostEnvironment + JobRegistrar> LocalServices for T {}
+/// Output of a proc that a host environment delivers.
+pub(super) struct DeliveredOutput {
+    pub(super) source: Proc,
+    pub(super) channels: IofChannel,
+    pub(super) data: Bytes,
+    pub(super) infos: Vec<Info>,
+}
+
+/// Requester of a spawned job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SpawnRequester {
+    Proc,
+    Tool,
+}
 
 /// Router of upcalls.
 pub struct HostRouter {
     local: Arc<dyn LocalServices>,
     /// Host environments of registered jobs.
     remotes: RwLock<BTreeMap<Nspace, Arc<RemoteHost>>>,
+    /// Host environment of all procs and tools, in a server that belongs to one.
+    owner: OnceLock<Arc<RemoteHost>>,
 }
 
 impl HostRouter {
@@ -40,7 +65,15 @@ impl HostRouter {
         HostRouter {
             local,
             remotes: RwLock::default(),
+            owner: OnceLock::new(),
         }
+    }
+
+    /// Sets the host environment to which the server belongs. It gets upcalls about tools, too, as from
+    /// the C library.
+    pub(super) fn set_owner(&self, host: Arc<RemoteHost>) {
+        // A server belongs to one host environment.
+        let _ = self.owner.set(host);
     }
 
     /// Adds a job.
@@ -69,17 +102,75 @@ impl HostRouter {
         }
     }
 
-    /// Returns the host environment of a job, if a stub has registered it.
+    /// Returns the host environment of a requester, if it is at a stub: the one of its job, or the owner
+    /// of this server for a tool.
     fn remote(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+        self.registered(nspace)
+            .or_else(|| self.owner.get().cloned())
+    }
+
+    /// Returns the host environment of a job, if a stub has registered it.
+    fn registered(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
         let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
         remotes.get(nspace).cloned()
+    }
+
+    /// Returns the kind of a requester. Procs belong to a job that a stub has registered.
+    fn spawn_requester(&self, source: &Proc) -> SpawnRequester {
+        match self.registered(&source.nspace) {
+            Some(_) => SpawnRequester::Proc,
+            None => SpawnRequester::Tool,
+        }
+    }
+
+    /// Returns the host environments of procs, each with its own procs. Procs of jobs that are at no stub
+    /// are left out.
+    fn remotes_of(&self, procs: &[Proc]) -> Vec<ProcsOfHost> {
+        let mut found: Vec<ProcsOfHost> = Vec::new();
+        for proc in procs {
+            let Some(host) = self.remote(&proc.nspace) else {
+                continue;
+            };
+            match found
+                .iter_mut()
+                .find(|known| Arc::ptr_eq(&known.host, &host))
+            {
+                Some(known) => known.procs.push(proc.clone()),
+                None => found.push(ProcsOfHost {
+                    host,
+                    procs: vec![proc.clone()],
+                }),
+            }
+        }
+        found
+    }
+
+    /// Passes output that a host environment delivers to its pullers. Empty output is the end of the
+    /// stream.
+    pub(super) async fn deliver(&self, server: &ServerHandle, output: DeliveredOutput) {
+        let DeliveredOutput {
+            source,
+            channels,
+            data,
+            infos,
+        } = output;
+        for puller in self.local.deliver(&source, channels, data.as_slice()) {
+            let output = IofOutput {
+                source: source.clone(),
+                channels,
+                local_id: puller.local_id,
+                infos: infos.clone(),
+                data: data.clone(),
+            };
+            server.forward(puller.proc, output).await;
+        }
     }
 
     /// Returns all host environments at stubs, each once.
     fn all_remotes(&self) -> Vec<Arc<RemoteHost>> {
         let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<Arc<RemoteHost>> = Vec::new();
-        for host in remotes.values() {
+        for host in remotes.values().chain(self.owner.get()) {
             if !all.iter().any(|known| Arc::ptr_eq(known, host)) {
                 all.push(host.clone());
             }
@@ -89,7 +180,7 @@ impl HostRouter {
 
     /// Returns the host environment that takes an event of one of its procs, if there is one.
     fn notified(&self, event: &Event) -> Option<Arc<RemoteHost>> {
-        let remote = self.remote(&event.source.as_ref()?.nspace)?;
+        let remote = self.registered(&event.source.as_ref()?.nspace)?;
         Some(remote).filter(|remote| remote.offers(UpcallKind::Notify))
     }
 
@@ -138,6 +229,10 @@ impl HostEnvironment for HostRouter {
         self.local.process_of(proc)
     }
 
+    fn running_process(&self, proc: &Proc) -> Option<u32> {
+        self.local.running_process(proc)
+    }
+
     fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
         self.local.leaves_ends_to_server(nspace)
     }
@@ -155,7 +250,7 @@ impl HostEnvironment for HostRouter {
     }
 
     fn client_connected(&self, proc: &Proc) {
-        if let Some(remote) = self.remote(&proc.nspace) {
+        if let Some(remote) = self.registered(&proc.nspace) {
             remote.notice(HostNotice::ClientConnected(proc.clone()));
         }
         self.local.client_connected(proc);
@@ -166,7 +261,7 @@ impl HostEnvironment for HostRouter {
     }
 
     fn client_finalized(&self, proc: Proc) -> UpcallFuture<'_, ()> {
-        let Some(remote) = self.remote(&proc.nspace) else {
+        let Some(remote) = self.registered(&proc.nspace) else {
             return self.local.client_finalized(proc);
         };
         Box::pin(async move {
@@ -183,10 +278,22 @@ impl HostEnvironment for HostRouter {
     }
 
     fn client_lost(&self, proc: &Proc) {
-        if let Some(remote) = self.remote(&proc.nspace) {
+        if let Some(remote) = self.registered(&proc.nspace) {
             remote.notice(HostNotice::ClientLost(proc.clone()));
         }
         self.local.client_lost(proc);
+    }
+
+    fn tool_connected(&self, tool: ConnectingTool) -> UpcallFuture<'_, Proc> {
+        // The owner's process is a tool of its own server.
+        let owner = self.owner.get();
+        let Some(owner) = owner.filter(|owner| tool.name.as_ref() != Some(&owner.name)) else {
+            return self.local.tool_connected(tool);
+        };
+        Box::pin(async move {
+            let infos = infos_of_tool(tool);
+            remote_host::tool(owner.call(HostUpcall::ToolConnected { infos }).await)
+        })
     }
 
     fn tool_departed(&self, tool: &Proc) {
@@ -273,6 +380,32 @@ impl HostEnvironment for HostRouter {
                     done(remote.call(upcall).await).map(|()| contribution)
                 }
             }
+        })
+    }
+
+    fn group(
+        &self,
+        operation: GroupOperation,
+        group: Text,
+        procs: Vec<Proc>,
+        directives: Vec<Info>,
+    ) -> UpcallFuture<'_, Vec<Info>> {
+        let remote = procs.iter().find_map(|proc| self.remote(&proc.nspace));
+        let Some(remote) = remote else {
+            return self.local.group(operation, group, procs, directives);
+        };
+        Box::pin(async move {
+            let upcall = HostUpcall::Group {
+                // `pmix_group_operation_t`.
+                operation: match operation {
+                    GroupOperation::Construct => 0,
+                    GroupOperation::Destruct => 1,
+                },
+                group,
+                procs,
+                directives,
+            };
+            remote_host::infos(remote.call(upcall).await)
         })
     }
 
@@ -378,6 +511,8 @@ impl HostEnvironment for HostRouter {
         let Some(remote) = self.remote(&source.nspace) else {
             return self.local.spawn(source, identity, infos, apps);
         };
+        let forwarded = forwarded_output(&infos, self.spawn_requester(&source));
+        let puller = source.clone();
         Box::pin(async move {
             let upcall = HostUpcall::Spawn {
                 source,
@@ -385,6 +520,20 @@ impl HostEnvironment for HostRouter {
                 apps,
             };
             let nspace = remote_host::spawned(remote.call(upcall).await)?;
+            if forwarded.0 != 0 {
+                let pull = OutputPull {
+                    puller: Puller {
+                        proc: puller,
+                        local_id: OutputPull::DEFAULT,
+                    },
+                    sources: vec![Proc::all(nspace.clone())],
+                    channels: forwarded,
+                };
+                // The job runs in any case.
+                if let Err(status) = self.local.pull_delivered(pull, &[]) {
+                    tracing::warn!(%nspace, %status, "output of spawned job not forwarded");
+                }
+            }
             let kvals = Vec::new();
             Ok(Spawned { nspace, kvals })
         })
@@ -420,6 +569,16 @@ impl HostEnvironment for HostRouter {
         self.local.log_channels(source)
     }
 
+    fn log_request(&self, source: &Proc, request: &LogRequest) -> Option<UpcallFuture<'_, ()>> {
+        let remote = self.remote(&source.nspace)?;
+        let upcall = HostUpcall::Log {
+            source: source.clone(),
+            data: request.data.clone(),
+            directives: log_directives(source, request),
+        };
+        Some(Box::pin(async move { done(remote.call(upcall).await) }))
+    }
+
     fn log(
         &self,
         source: Proc,
@@ -428,20 +587,7 @@ impl HostEnvironment for HostRouter {
         data: Vec<Info>,
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, ()> {
-        let nspace = source.nspace.clone();
-        self.or_local(
-            &nspace,
-            (source, channel, timestamp, data, directives),
-            |(source, _, _, data, directives)| HostUpcall::Log {
-                source: source.clone(),
-                data: data.clone(),
-                directives: directives.clone(),
-            },
-            done,
-            |local, (source, channel, timestamp, data, directives)| {
-                local.log(source, channel, timestamp, data, directives)
-            },
-        )
+        self.local.log(source, channel, timestamp, data, directives)
     }
 
     fn allocate(
@@ -572,28 +718,36 @@ impl HostEnvironment for HostRouter {
         channels: IofChannel,
         local_id: u64,
     ) -> UpcallFuture<'_, u64> {
-        let job = sources.first().map(|proc| proc.nspace.clone());
-        let remote = job.and_then(|nspace| self.remote(&nspace));
-        let own = self.local.iof_pull(
-            source,
-            sources.clone(),
-            directives.clone(),
-            channels,
-            local_id,
-        );
-        let Some(remote) = remote else {
-            return own;
-        };
+        let remotes = self.remotes_of(&sources);
+        if remotes.is_empty() {
+            return self
+                .local
+                .iof_pull(source, sources, directives, channels, local_id);
+        }
         Box::pin(async move {
-            let id = own.await?;
-            // The output then comes from the host environment (`PMIx_server_IOF_deliver`).
-            let upcall = HostUpcall::IofPull {
-                procs: sources,
-                directives,
+            let known: usize = remotes.iter().map(|remote| remote.procs.len()).sum();
+            if known < sources.len() {
+                return Err(code::PMIX_ERR_NOT_FOUND);
+            }
+            // The output then comes from the host environments (`PMIx_server_IOF_deliver`). What comes
+            // before the pull begins is kept until then.
+            for ProcsOfHost { host, procs } in remotes {
+                let upcall = HostUpcall::IofPull {
+                    procs,
+                    directives: directives.clone(),
+                    channels,
+                };
+                done(host.call(upcall).await)?;
+            }
+            let pull = OutputPull {
+                puller: Puller {
+                    proc: source,
+                    local_id,
+                },
+                sources,
                 channels,
             };
-            done(remote.call(upcall).await)?;
-            Ok(id)
+            self.local.pull_delivered(pull, &directives)
         })
     }
 
@@ -603,7 +757,21 @@ impl HostEnvironment for HostRouter {
         directives: Vec<Info>,
         remote_id: u64,
     ) -> UpcallFuture<'_, ()> {
-        self.local.iof_deregister(source, directives, remote_id)
+        let ended = self.local.end_pull(&source, remote_id);
+        Box::pin(async move {
+            for ProcsOfHost { host, .. } in self.remotes_of(&ended?) {
+                let mut directives = directives.clone();
+                directives.push(Info::new(key::PMIX_IOF_STOP, Value::Bool(true)));
+                // Without procs, as from the C library: others may pull from the same ones.
+                let upcall = HostUpcall::IofPull {
+                    procs: Vec::new(),
+                    directives,
+                    channels: IofChannel(0),
+                };
+                done(host.call(upcall).await)?;
+            }
+            Ok(())
+        })
     }
 
     fn push_stdin(
@@ -693,6 +861,50 @@ impl HostEnvironment for HostRouter {
             |local, (source, session, infos)| local.session_control(source, session, infos),
         )
     }
+}
+
+/// Returns the directives of a log request with the source and the time, as the C library passes them.
+fn log_directives(source: &Proc, request: &LogRequest) -> Vec<Info> {
+    let mut directives = request.directives.clone();
+    let source = Value::Proc(source.clone());
+    directives.push(Info::new(key::PMIX_LOG_SOURCE, source));
+    if let Some(timestamp) = request.timestamp.filter(|seconds| *seconds > 0) {
+        let timestamp = Value::Time(timestamp);
+        directives.push(Info::new(key::PMIX_LOG_TIMESTAMP, timestamp));
+    }
+    directives
+}
+
+/// Returns the infos about a tool in the order of the C library.
+fn infos_of_tool(tool: ConnectingTool) -> Vec<Info> {
+    let UserIdentity { uid, gid } = tool.identity;
+    let mut infos = tool.infos;
+    infos.extend([
+        Info::new(key::PMIX_VERSION_INFO, Value::string(&tool.release)),
+        Info::new(key::PMIX_USERID, Value::Uint32(uid)),
+        Info::new(key::PMIX_GRPID, Value::Uint32(gid)),
+    ]);
+    if let Some(name) = tool.name {
+        let nspace = Value::string(name.nspace.as_str());
+        infos.push(Info::new(key::PMIX_NSPACE, nspace));
+        infos.push(Info::new(key::PMIX_RANK, Value::Rank(name.rank)));
+    }
+    infos
+}
+
+/// Returns the channels of a spawned job whose output its requester gets. A tool gets those that the
+/// request does not name, too, as with the C library.
+fn forwarded_output(infos: &[Info], requester: SpawnRequester) -> IofChannel {
+    let channels = [
+        (key::PMIX_FWD_STDOUT, IofChannel::STDOUT),
+        (key::PMIX_FWD_STDERR, IofChannel::STDERR),
+    ];
+    let is_wanted = |key: KeyName| match infos.value_of(key) {
+        None => requester == SpawnRequester::Tool,
+        Some(_) => infos.is_true(key),
+    };
+    let wanted = channels.into_iter().filter(|(key, _)| is_wanted(*key));
+    IofChannel(wanted.fold(0, |all, (_, channel)| all | channel.0))
 }
 
 /// Makes an upcall whose answer nothing waits for.

@@ -1,5 +1,5 @@
 //! Socket to which the stubs of a node connect.
-use super::service::StubService;
+use super::service::{StubRole, StubService};
 use crate::admin::{SocketClaim, SocketError};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::sleep};
@@ -28,7 +28,7 @@ impl StubListener {
                     Ok((stream, _)) => {
                         let service = service.clone();
                         // The service traces the end.
-                        tokio::spawn(async move { service.serve(stream).await });
+                        tokio::spawn(async move { service.serve(stream, StubRole::Guest).await });
                     }
                     Err(error) => {
                         tracing::warn!(%error, "connection of host environment not accepted");

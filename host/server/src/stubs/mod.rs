@@ -8,19 +8,22 @@
 //! | `transfer` | frames and descriptors on the socket |
 //! | `registered_jobs` | jobs of one connection, from their registration to their removal |
 //! | `remote_host` | upcalls to the host environment at the other end |
+//! | `local_services` | services of the server's own host environment for these jobs |
 //! | `host_router` | the `HostEnvironment` of the server: upcalls by the job's launcher |
 //! | `fork_messages` | processes of procs, as the kernel names them |
 
 mod fork_messages;
 mod host_router;
 mod listener;
+mod local_services;
 mod registered_jobs;
 mod remote_host;
 mod service;
 mod session;
 mod transfer;
 
-pub use host_router::{HostRouter, LocalServices};
+pub use host_router::HostRouter;
 pub use listener::StubListener;
-pub use service::{StubService, StubSettings};
+pub use local_services::{LocalServices, OutputPull, Puller};
+pub use service::{StubRole, StubService, StubSettings};
 pub use session::SessionError;

@@ -23,7 +23,12 @@ pub(super) struct RegisteredJobs {
     /// Jobs that the server has.
     added: BTreeSet<Nspace>,
     users: RegisteredUsers,
+    /// Data of no job, which the jobs get that are registered after them.
+    resources: Vec<Info>,
 }
+
+/// Largest number of resources of one host environment.
+const MAX_RESOURCES: usize = 1024;
 
 impl RegisteredJobs {
     pub(super) fn new(
@@ -44,6 +49,7 @@ impl RegisteredJobs {
             registrations: BTreeMap::new(),
             added: BTreeSet::new(),
             users: RegisteredUsers::default(),
+            resources: Vec::new(),
         }
     }
 
@@ -52,9 +58,35 @@ impl RegisteredJobs {
         self.users.clone()
     }
 
+    /// Returns the registered jobs.
+    pub(super) fn names(&self) -> Vec<Nspace> {
+        self.registrations.keys().cloned().collect()
+    }
+
     /// Returns true if the host environment has registered this job.
     pub(super) fn has(&self, nspace: &Nspace) -> bool {
         self.registrations.contains_key(nspace)
+    }
+
+    /// Registers resources: data of each job that is registered later.
+    pub(super) fn add_resources(&mut self, infos: Vec<Info>) -> Result<(), Status> {
+        if self.resources.len().saturating_add(infos.len()) > MAX_RESOURCES {
+            let max = MAX_RESOURCES;
+            tracing::warn!(host = ?self.host, max, "resources not registered: limit reached");
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        self.resources.extend(infos);
+        Ok(())
+    }
+
+    /// Removes resources, for each info the first of its key. Jobs that have them keep them.
+    pub(super) fn remove_resources(&mut self, infos: &[Info]) {
+        for info in infos {
+            let at = self.resources.iter().position(|own| own.key == info.key);
+            if let Some(at) = at {
+                self.resources.remove(at);
+            }
+        }
     }
 
     /// Registers a job, or adds to its description.
@@ -132,8 +164,9 @@ impl RegisteredJobs {
             tracing::warn!(%nspace, %error, "job not registered");
             code::PMIX_ERR_BAD_PARAM
         })?;
-        let hostname = &self.hostname;
-        Ok(LauncherJob::new(name, hostname, self.host.identity))
+        let mut job = LauncherJob::new(name, &self.hostname, self.host.identity);
+        job.add_data(self.resources.clone());
+        Ok(job)
     }
 
     /// Takes a changed registration, and passes the job on to the server when it is complete. One that

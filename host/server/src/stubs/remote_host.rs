@@ -1,5 +1,5 @@
 //! Host environment at the other end of a stub's connection: upcalls and their answers.
-use peal_model::{Bytes, Info, Proc, Status, UserIdentity, code};
+use peal_model::{Bytes, Info, Infos, Proc, Status, UserIdentity, Value, code, key};
 use peal_stub::{HostNotice, HostUpcall, ServerMessage, UpcallKind, UpcallNumber, UpcallResult};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -91,24 +91,41 @@ impl RemoteHost {
         if !self.offers(kind) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }
+        let limit = self.limit(&upcall);
         let (number, answer) = self.open()?;
         let _open = OpenUpcall { host: self, number };
         self.send(ServerMessage::Upcall { number, upcall })?;
         let answer = async { answer.await.unwrap_or(Err(code::PMIX_ERR_LOST_CONNECTION)) };
-        // These wait for other procs, as long as those take. The requester may set a time limit.
-        let waits_for_procs = matches!(
-            kind,
-            UpcallKind::Fence | UpcallKind::Connect | UpcallKind::Disconnect | UpcallKind::Lookup
-        );
-        if waits_for_procs {
+        let Some(limit) = limit else {
             return answer.await;
-        }
-        match tokio::time::timeout(self.limits.timeout, answer).await {
+        };
+        match tokio::time::timeout(limit, answer).await {
             Ok(answer) => answer,
             Err(_) => {
-                tracing::warn!(host = %self.name, upcall = ?kind, limit = ?self.limits.timeout, "upcall not answered in time");
+                tracing::warn!(host = %self.name, upcall = ?kind, ?limit, "upcall not answered in time");
                 Err(code::PMIX_ERR_TIMEOUT)
             }
+        }
+    }
+
+    /// Returns the time that the host environment has for an upcall; none for one that waits for other
+    /// procs, as long as those take. The server has a time limit of the requester for collectives, and the
+    /// host environment for lookups, where this is the time beyond it.
+    fn limit(&self, upcall: &HostUpcall) -> Option<Duration> {
+        let usual = self.limits.timeout;
+        match upcall {
+            HostUpcall::Fence { .. }
+            | HostUpcall::Connect { .. }
+            | HostUpcall::Disconnect { .. }
+            | HostUpcall::Group { .. } => None,
+            HostUpcall::Lookup { infos, .. } => {
+                let seconds = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64);
+                match seconds {
+                    Some(seconds @ 1..) => Some(usual.saturating_add(Duration::from_secs(seconds))),
+                    _ => infos.value_of(key::PMIX_WAIT).is_none().then_some(usual),
+                }
+            }
+            _ => Some(usual),
         }
     }
 
@@ -237,6 +254,14 @@ pub(super) fn spawned(answer: UpcallAnswer) -> Result<peal_model::Nspace, Status
     match result(answer)? {
         UpcallResult::Spawned(nspace) => Ok(nspace),
         other => Err(unexpected(&other, "a namespace")),
+    }
+}
+
+/// Takes the name of a tool of an answer.
+pub(super) fn tool(answer: UpcallAnswer) -> Result<Proc, Status> {
+    match result(answer)? {
+        UpcallResult::Tool(name) => Ok(name),
+        other => Err(unexpected(&other, "a name")),
     }
 }
 

@@ -15,7 +15,9 @@ use peal_stub::{
     StubMessage, StubRefusal,
 };
 use peal_wire::variable;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::{
+    os::fd::OwnedFd,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -79,6 +81,15 @@ pub struct StubService {
     named: AtomicU64,
 }
 
+/// Relation of a stub to the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StubRole {
+    /// The stub is one of several.
+    Guest,
+    /// The server was started for the stub, and has no other one.
+    Owner,
+}
+
 /// A place among the connected stubs.
 struct Place<'a>(&'a AtomicUsize);
 
@@ -114,19 +125,20 @@ impl StubService {
     /// # Errors
     ///
     /// Fails if the stub is refused or violates the protocol.
-    pub async fn serve(&self, stream: UnixStream) -> Result<(), SessionError> {
-        self.serve_stub(stream).await.inspect_err(|error| {
+    pub async fn serve(&self, stream: UnixStream, role: StubRole) -> Result<(), SessionError> {
+        self.serve_stub(stream, role).await.inspect_err(|error| {
             tracing::warn!(%error, "connection of host environment ended");
         })
     }
 
-    async fn serve_stub(&self, stream: UnixStream) -> Result<(), SessionError> {
+    async fn serve_stub(&self, stream: UnixStream, role: StubRole) -> Result<(), SessionError> {
         let peer = stream.peer_cred()?;
         let identity = UserIdentity {
             uid: peer.uid(),
             gid: peer.gid(),
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+        let process = peer.pid().and_then(watched);
         let (read, write) = stream.into_split();
         let limit = self.settings.frame_limit;
         let mut receiver = MessageReceiver::new(read, limit);
@@ -165,6 +177,9 @@ impl StubService {
             limits,
         );
         let host = Arc::new(host);
+        if role == StubRole::Owner {
+            self.router.set_owner(host.clone());
+        }
         let jobs = RegisteredJobs::new(
             self.handle.clone(),
             self.router.clone(),
@@ -179,10 +194,13 @@ impl StubService {
         });
         let session = Session {
             handle: self.handle.clone(),
+            router: self.router.clone(),
             host: host.clone(),
             jobs,
             outgoing,
             allowance: self.settings.allowance,
+            max_waiting: self.settings.max_queued_messages,
+            process,
         };
         let ended = session.run(receiver, write_all(sender, queue)).await;
         host.end();
@@ -260,6 +278,11 @@ impl StubService {
             environment,
         }
     }
+}
+
+/// Returns a descriptor of a process; none if it has ended or is in another PID namespace.
+fn watched(pid: i32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 /// Sends the queued messages until the queue ends.

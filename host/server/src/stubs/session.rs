@@ -1,16 +1,20 @@
 //! Connection of one stub: its requests, in order, and its answers to upcalls.
 use super::{
+    host_router::{DeliveredOutput, HostRouter},
     registered_jobs::RegisteredJobs,
     remote_host::RemoteHost,
     transfer::{MessageReceiver, TransferError},
 };
-use crate::handle::ServerHandle;
+use crate::{
+    handle::ServerHandle,
+    process_watch::{LINGER, end_of},
+};
 use peal_core::{server::EventBudget, user_scope::UserScope};
-use peal_model::{Event, Infos, Status, UserIdentity, Value, code, key};
+use peal_model::{Event, Infos, IofChannel, Status, UserIdentity, Value, code, key};
 use peal_stub::{HostReply, HostRequest, RequestNumber, ServerMessage, StubMessage, StubRefusal};
-use std::{future::Future, io, sync::Arc, time::Duration};
+use std::{future::Future, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
 
 /// Reason for the end of a stub's connection.
 #[derive(Debug, Error)]
@@ -38,11 +42,16 @@ pub enum SessionError {
 /// Connection of an admitted stub.
 pub(super) struct Session {
     pub(super) handle: ServerHandle,
+    pub(super) router: Arc<HostRouter>,
     pub(super) host: Arc<RemoteHost>,
     pub(super) jobs: RegisteredJobs,
     pub(super) outgoing: mpsc::Sender<ServerMessage>,
     /// Number of events that handlers may raise in response to an event of the host environment.
     pub(super) allowance: EventBudget,
+    /// Number of requests that wait for earlier ones. Further ones are not read.
+    pub(super) max_waiting: usize,
+    /// Process of the host environment, if it can be watched.
+    pub(super) process: Option<OwnedFd>,
 }
 
 impl Session {
@@ -59,34 +68,25 @@ impl Session {
 
     async fn serve(
         &mut self,
-        mut receiver: MessageReceiver,
+        receiver: MessageReceiver,
         write: impl Future<Output = Result<(), TransferError>>,
     ) -> Result<(), SessionError> {
-        let mut write = std::pin::pin!(write);
-        loop {
-            let message = tokio::select! {
-                message = receiver.next() => message?,
-                ended = &mut write => {
-                    ended?;
-                    return Ok(());
-                }
-            };
-            match message {
-                None => return Ok(()),
-                Some(StubMessage::Hello(_)) => return Err(SessionError::SecondHello),
-                Some(StubMessage::Answer { number, answer }) => self.host.answered(number, answer),
-                Some(StubMessage::Request { number, request }) => {
-                    // While a request is carried out, its upcalls and their answers must move.
-                    let carried_out = self.request(number, request);
-                    tokio::select! {
-                        () = carried_out => {}
-                        ended = &mut write => {
-                            ended?;
-                            return Ok(());
-                        }
-                    }
-                }
+        let process = self.process.take();
+        let (pass, mut requests) = mpsc::channel(self.max_waiting);
+        let read = read_all(receiver, self.host.clone(), pass);
+        let carry_out = async {
+            while let Some(NumberedRequest { number, request }) = requests.recv().await {
+                self.request(number, request).await;
             }
+        };
+        let served = async {
+            let (read, ()) = tokio::join!(read, carry_out);
+            read
+        };
+        tokio::select! {
+            served = served => served,
+            ended = write => Ok(ended?),
+            () = process_ended(process) => Ok(()),
         }
     }
 
@@ -123,19 +123,50 @@ impl Session {
                     None => Err(code::PMIX_ERR_NOT_AVAILABLE),
                 }
             }
-            HostRequest::SetupApplication { .. } => Ok(HostReply::Infos(Vec::new())),
-            HostRequest::CollectInventory { .. } => Ok(HostReply::Infos(Vec::new())),
-            // Nothing needs to be prepared on a node, and nothing asks for what these name.
-            HostRequest::SetupLocalSupport { .. }
-            | HostRequest::DeliverInventory { .. }
-            | HostRequest::RegisterResources { .. }
-            | HostRequest::DeregisterResources { .. }
-            | HostRequest::RegisterAttributes { .. } => Ok(HostReply::Done),
-            HostRequest::DeleteProcessSet { .. } | HostRequest::ForwardOutput { .. } => {
-                Err(code::PMIX_ERR_NOT_SUPPORTED)
+            HostRequest::RegisterResources { infos } => done(self.jobs.add_resources(infos)),
+            HostRequest::DeregisterResources { infos } => {
+                self.jobs.remove_resources(&infos);
+                Ok(HostReply::Done)
+            }
+            // Nothing asks for what this names.
+            HostRequest::RegisterAttributes { .. } => Ok(HostReply::Done),
+            HostRequest::DeleteProcessSet { name } => {
+                // One that does not exist is no error, as in the C library.
+                let jobs = self.jobs.names();
+                self.handle.delete_process_set(name, jobs).await;
+                Ok(HostReply::Done)
+            }
+            HostRequest::ForwardOutput {
+                source,
+                channel,
+                data,
+                infos,
+            } => {
+                let output = DeliveredOutput {
+                    source,
+                    channels: channel,
+                    data,
+                    infos,
+                };
+                self.deliver(output).await.map(|()| HostReply::Done)
             }
         };
         self.reply(number, reply);
+    }
+
+    /// Passes output of a proc to those that pull it.
+    async fn deliver(&self, output: DeliveredOutput) -> Result<(), Status> {
+        if output.channels.0 & IofChannel::STDIN.0 != 0 {
+            return Err(code::PMIX_ERR_BAD_PARAM);
+        }
+        // Nobody can pull from a job that is not registered, and other launchers deliver the output of
+        // theirs.
+        if self.jobs.has(&output.source.nspace) {
+            self.router.deliver(&self.handle, output).await;
+        } else {
+            tracing::debug!(source = %output.source, "output dropped: job not registered");
+        }
+        Ok(())
     }
 
     fn reply(&self, number: RequestNumber, reply: Result<HostReply, Status>) {
@@ -176,6 +207,46 @@ impl Session {
     }
 }
 
+/// Waits for the end of the host environment's process. A child of it may keep the connection open.
+async fn process_ended(process: Option<OwnedFd>) {
+    if let Some(process) = process {
+        match end_of(process).await {
+            Ok(()) => return sleep(LINGER).await,
+            Err(error) => tracing::warn!(%error, "process of host environment not watched"),
+        }
+    }
+    std::future::pending().await
+}
+
+/// Request that has not been carried out.
+#[derive(Debug)]
+struct NumberedRequest {
+    number: RequestNumber,
+    request: HostRequest,
+}
+
+/// Reads messages until the stream ends. Requests wait for the earlier ones; answers do not, since a
+/// request may wait for an upcall whose answer comes behind it.
+async fn read_all(
+    mut receiver: MessageReceiver,
+    host: Arc<RemoteHost>,
+    pass: mpsc::Sender<NumberedRequest>,
+) -> Result<(), SessionError> {
+    while let Some(message) = receiver.next().await? {
+        match message {
+            StubMessage::Hello(_) => return Err(SessionError::SecondHello),
+            StubMessage::Answer { number, answer } => host.answered(number, answer),
+            StubMessage::Request { number, request } => {
+                let request = NumberedRequest { number, request };
+                if pass.send(request).await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 fn send(
     outgoing: &mpsc::Sender<ServerMessage>,
     number: RequestNumber,
@@ -183,5 +254,62 @@ fn send(
 ) {
     if let Err(error) = outgoing.try_send(ServerMessage::Reply { number, reply }) {
         tracing::warn!(%error, "reply to host environment not sent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stubs::remote_host::UpcallLimits;
+    use peal_model::{Nspace, Proc, Rank};
+    use peal_stub::{FrameLimit, HostUpcall, UpcallKind, UpcallResult, encode};
+    use tokio::{io::AsyncWriteExt, net::UnixStream};
+
+    #[tokio::test]
+    async fn answer_behind_unfinished_requests_is_read() {
+        let (mut stub, server) = UnixStream::pair().unwrap();
+        let (read, _write) = server.into_split();
+        let receiver = MessageReceiver::new(read, FrameLimit::default());
+        let name = Proc::new(Nspace::new("host").unwrap(), Rank(0));
+        let identity = UserIdentity { uid: 0, gid: 0 };
+        let (outgoing, mut sent) = mpsc::channel(8);
+        let limits = UpcallLimits {
+            timeout: Duration::from_secs(60),
+            open: 8,
+        };
+        let offered = vec![UpcallKind::Query];
+        let host = RemoteHost::new(name.clone(), identity, offered, outgoing, limits);
+        let host = Arc::new(host);
+        let (pass, mut requests) = mpsc::channel(8);
+        let stub_side = async {
+            let Some(ServerMessage::Upcall { number, .. }) = sent.recv().await else {
+                panic!("an upcall should be sent")
+            };
+            let proc = name.clone();
+            let messages = [
+                StubMessage::Request {
+                    number: RequestNumber(1),
+                    request: HostRequest::Modex { proc },
+                },
+                StubMessage::Answer {
+                    number,
+                    answer: Ok(UpcallResult::Done),
+                },
+            ];
+            for message in messages {
+                let frame = encode(&message, FrameLimit::default()).unwrap();
+                stub.write_all(&frame).await.unwrap();
+            }
+        };
+        let query = HostUpcall::Query {
+            source: name.clone(),
+            queries: Vec::new(),
+        };
+        let read = tokio::spawn(read_all(receiver, host.clone(), pass));
+        let (answer, ()) = tokio::join!(host.call(query), stub_side);
+        assert_eq!(answer, Ok(UpcallResult::Done));
+        assert_eq!(requests.try_recv().unwrap().number, RequestNumber(1));
+        drop(stub);
+        read.await.unwrap().unwrap();
     }
 }

@@ -431,7 +431,7 @@ impl DataExchange {
                 .map_err(|_| GroupError::TooMuch)?;
         }
         // Procs of this server read the values of each other from its store.
-        construct.data = if groups.is_alone() {
+        construct.data = if groups.is_alone() && !groups.has_other_nodes(&proc.nspace) {
             None
         } else {
             self.modex.for_others(proc)

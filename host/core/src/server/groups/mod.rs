@@ -9,7 +9,7 @@ pub(super) use self::{
     status::{groups_of_user, query_groups},
 };
 use super::{
-    Action, Purpose, RequestId, ServerContext, ServerState,
+    Action, Purpose, RequestId, ServerContext, ServerState, Upcall,
     control::ControlRequester,
     data::timeout,
     policy_gate::{is_formed, named_in},
@@ -19,12 +19,13 @@ use crate::{
     fence::{Collect, FenceArrival},
     group::{
         self, AnnouncedGroup, ConstructRequest, ConstructRole, FailureResponse, GroupAction,
-        GroupCall, GroupError, GroupKey, GroupMessage, GroupName, GroupRefusal, Groups, ServerId,
+        GroupCall, GroupError, GroupKey, GroupMessage, GroupName, GroupOperation, GroupRefusal,
+        Groups, HostGroupAnswer, ServerId,
     },
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, Info, Infos, NamedProcs, Proc, Range, RankData, Reply, Request, Value, code, key,
+    Event, Info, Infos, NamedProcs, Proc, Range, RankData, Reply, Request, Status, Value, code, key,
 };
 use std::sync::Arc;
 
@@ -49,6 +50,17 @@ impl ServerState {
         now: MonotonicTime,
     ) -> Vec<Action> {
         self.with_groups(|groups| groups.received(from, message, now))
+    }
+
+    /// Handles the host environment's answer to an [`Upcall::Group`].
+    pub fn group_answered(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        answer: Result<HostGroupAnswer, Status>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        self.with_groups(|groups| groups.host_answered(key, operation, answer, now))
     }
 
     /// Carries out a permitted group request.
@@ -335,12 +347,18 @@ impl ServerState {
                 GroupAction::Send { to, message } => {
                     actions.push(Action::SendGroupMessage { to, message })
                 }
+                GroupAction::AskHost(request) => {
+                    actions.push(Action::Upcall(Upcall::Group(request)));
+                }
                 GroupAction::Answer { to, answer } => {
                     actions.push(reply::group_reply(&self.clients, to, answer, &mut told))
                 }
                 GroupAction::Learn(formed) => {
                     // Values of local procs are in the store since they were committed.
-                    let elsewhere = |data: &&RankData| !self.clients.has_job(&data.proc.nspace);
+                    let elsewhere = |data: &&RankData| {
+                        !self.clients.has_job(&data.proc.nspace)
+                            || self.clients.is_elsewhere(&data.proc)
+                    };
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.data.learn(data));

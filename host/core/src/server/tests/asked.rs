@@ -45,6 +45,12 @@ fn unset_reserved_key_is_not_found_at_once() {
         names,
         Some(Value::DataArray(DataArray::strings(["both".into()])))
     );
+    stage.server.delete_process_set(&"both".into(), &[nspace()]);
+    assert_eq!(
+        status(&stage.get(0, proc(1), key::PMIX_PSET_NAMES, &[]).1),
+        code::PMIX_ERR_NOT_FOUND,
+        "the set is deleted"
+    );
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! Services of the server's own host environment for jobs of other launchers.
+use crate::{admin::JobRegistrar, host_environment::HostEnvironment};
+use peal_model::{Info, IofChannel, Proc, Status};
+
+/// Proc or tool that pulls output, with its own id of the pull. Each message to it contains the id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Puller {
+    /// Proc or tool.
+    pub proc: Proc,
+    /// Id of the pull.
+    pub local_id: u64,
+}
+
+/// Pull of output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutputPull {
+    /// Proc or tool that pulls.
+    pub puller: Puller,
+    /// Procs whose output is pulled.
+    pub sources: Vec<Proc>,
+    /// Channels that are pulled.
+    pub channels: IofChannel,
+}
+
+impl OutputPull {
+    /// Id of the pull of a job that its puller has spawned. Client and server agree on it.
+    pub const DEFAULT: u64 = 0;
+}
+
+/// Services of the server's own host environment for jobs of other launchers.
+pub trait LocalServices: HostEnvironment + JobRegistrar {
+    /// Begins a pull of output that another launcher delivers. Kept output comes before any later one,
+    /// and may come before the reply to the requester.
+    ///
+    /// # Errors
+    ///
+    /// `PMIX_ERR_NOT_SUPPORTED` if a required directive is not honoured, and
+    /// `PMIX_ERR_OUT_OF_RESOURCE` if there are too many pulls.
+    fn pull_delivered(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status>;
+
+    /// Ends a pull, and returns its sources.
+    ///
+    /// # Errors
+    ///
+    /// `PMIX_ERR_NOT_FOUND` if the puller has no such pull.
+    fn end_pull(&self, puller: &Proc, id: u64) -> Result<Vec<Proc>, Status>;
+
+    /// Keeps output that another launcher delivers, and returns its pullers. Empty output is the end
+    /// of the stream.
+    fn deliver(&self, source: &Proc, channel: IofChannel, output: &[u8]) -> Vec<Puller>;
+}
