@@ -47,13 +47,16 @@ pub(crate) fn say(text: &str) {
     let line = format!("libpmix: {text}");
     // Nothing else can be told where neither takes lines.
     let _ = match system_log() {
-        Some(log) => log.send(line.as_bytes()).map(drop),
+        Some(log) => log.send(format!("{PRIORITY}{line}").as_bytes()).map(drop),
         None => StandardError.write_all(format!("{line}\n").as_bytes()),
     };
 }
 
 /// Socket of the system's log.
 const SYSTEM_LOG: &str = "/dev/log";
+
+/// Priority of all messages there: facility `daemon`, severity `warning`.
+const PRIORITY: &str = "<28>";
 
 /// Returns the system's log if there is one and the standard error of this process is `/dev/null`, as in launchers that are
 /// daemons. Each write is a message.
