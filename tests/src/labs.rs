@@ -2,7 +2,7 @@
 use crate::{Done, c_program, c_programs, root, run_within, test_servers};
 pub use peal_labs::{
     CONTROL_NODE, ClientLibrary, Lab, LabLibraries, LabNode, LabSetup, MpirunLab, NodeMount,
-    ServerLibrary, SlurmLab, SlurmSettings,
+    ServerLibrary, SlurmLab, SlurmSettings, wait_until,
 };
 use std::{path::PathBuf, process::Command, time::Duration};
 

@@ -16,6 +16,7 @@ mod group;
 mod interrupts;
 mod job;
 mod log;
+mod messages;
 mod module;
 mod monitor;
 mod node;
@@ -44,7 +45,7 @@ use error_text::error_text;
 use peal_server::admin::AdminRequest;
 use std::{
     fmt::Display,
-    io::{self, Write},
+    io::Write,
     process::ExitCode,
 };
 
@@ -119,8 +120,11 @@ const REASON_IN_TRACE: &str =
 /// Prints lines to standard error. A write error is ignored, since there is no other place to
 /// report it.
 fn print_line(text: &str) {
-    let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
-    let _ = io::stderr().write_all(lines.as_bytes());
+    let lines: String = text
+        .lines()
+        .map(|line| format!("{}{line}\n", messages::PREFIX))
+        .collect();
+    let _ = messages::StandardErrorWriter.write_all(lines.as_bytes());
 }
 
 /// Escapes the control characters of a text, which could end a line or move the cursor.

@@ -1,5 +1,6 @@
 //! Trace on standard error. Its filter is `warn`, or that of `trace.filter`, or that of `PEAL_LOG`,
 //! which overrides it.
+use crate::messages::StandardErrorWriter;
 use anyhow::{Context, Result};
 use peal_config::{Config, Setting};
 use std::{ffi::OsString, sync::OnceLock};
@@ -29,7 +30,7 @@ pub fn set_up() -> Result<()> {
     };
     let (filter, handle) = reload::Layer::new(filter);
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(|| StandardErrorWriter)
         .with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry()
         .with(filter)

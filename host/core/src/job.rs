@@ -158,6 +158,17 @@ impl JobSpec {
         }
     }
 
+    /// Returns the name of the node of a rank, if it is known.
+    pub fn hostname_of(&self, rank: Rank) -> Option<&str> {
+        match (self.node_of(rank)?, &self.placement) {
+            (ProcNode::Other, JobPlacement::Registered(job)) => {
+                let node = job.nodes.iter().find(|node| node.ranks.contains(&rank))?;
+                Some(&node.hostname)
+            }
+            _ => Some(&self.hostname),
+        }
+    }
+
     /// Returns true if a rank, or any rank that a wildcard stands for, is on another node.
     pub fn is_elsewhere(&self, rank: Rank) -> bool {
         match rank {

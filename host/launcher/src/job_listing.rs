@@ -5,6 +5,7 @@ use super::{
     reaper::ChildReaper,
     registered::{ProcProcess, RegisteredProcs},
 };
+use peal_core::job::JobSpec;
 use peal_model::{
     DataArray, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, UserIdentity, Value,
     code, key,
@@ -24,7 +25,6 @@ pub(super) struct JobListing {
     pub(super) owner: UserIdentity,
     pub(super) nspace: Nspace,
     size: u32,
-    hostname: String,
     origin: JobOrigin,
     /// Reason for which the job is being ended, once it is.
     because: OnceLock<Status>,
@@ -35,28 +35,31 @@ pub(super) struct JobListing {
 /// Launcher of a job.
 #[derive(Debug)]
 pub(super) enum JobOrigin {
-    /// This launcher: the applications, and the command channel, which closes at the end of the
-    /// job.
+    /// This launcher: the applications, the name of this node, and the command channel, which closes
+    /// at the end of the job.
     Launched {
         apps: Vec<AppRequest>,
+        hostname: String,
         commands: mpsc::Sender<JobCommand>,
     },
-    /// Another launcher, which reports the end of the job: the known processes of its procs.
-    Adopted(RegisteredProcs),
+    /// Another launcher, which reports the end of the job: the job as it was registered, and the known
+    /// processes of its procs.
+    Adopted {
+        spec: JobSpec,
+        procs: RegisteredProcs,
+    },
 }
 
 impl JobListing {
     pub(super) fn new(
         owner: UserIdentity,
         (nspace, size): (Nspace, u32),
-        hostname: String,
         origin: JobOrigin,
     ) -> JobListing {
         JobListing {
             owner,
             nspace,
             size,
-            hostname,
             origin,
             because: OnceLock::new(),
             ends: Mutex::default(),
@@ -94,7 +97,7 @@ impl JobListing {
     pub(super) fn is_there(&self) -> bool {
         match &self.origin {
             JobOrigin::Launched { commands, .. } => !commands.is_closed(),
-            JobOrigin::Adopted(_) => true,
+            JobOrigin::Adopted { .. } => true,
         }
     }
 
@@ -102,7 +105,7 @@ impl JobListing {
     pub(super) fn registered(&self) -> Option<&RegisteredProcs> {
         match &self.origin {
             JobOrigin::Launched { .. } => None,
-            JobOrigin::Adopted(procs) => Some(procs),
+            JobOrigin::Adopted { procs, .. } => Some(procs),
         }
     }
 
@@ -112,7 +115,15 @@ impl JobListing {
             JobOrigin::Launched { .. } => reaper
                 .process_of(proc)
                 .map_or(ProcProcess::Ended, ProcProcess::Running),
-            JobOrigin::Adopted(procs) => procs.process_of(proc.rank),
+            JobOrigin::Adopted { procs, .. } => procs.process_of(proc.rank),
+        }
+    }
+
+    /// Returns the name of the node of a proc, if it is known.
+    fn hostname_of(&self, rank: Rank) -> Option<&str> {
+        match &self.origin {
+            JobOrigin::Launched { hostname, .. } => Some(hostname),
+            JobOrigin::Adopted { spec, .. } => spec.hostname_of(rank),
         }
     }
 
@@ -149,7 +160,7 @@ impl JobListing {
     pub(super) fn procs(&self, reaper: &ChildReaper) -> DataArray {
         let apps = match &self.origin {
             JobOrigin::Launched { apps, .. } => apps.as_slice(),
-            JobOrigin::Adopted(_) => &[],
+            JobOrigin::Adopted { .. } => &[],
         };
         DataArray::proc_infos((0..self.size).map(|rank| {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
@@ -166,7 +177,7 @@ impl JobListing {
                 // Only the other launcher knows the state.
                 ProcProcess::Unknown => (0, ProcState::UNDEF, executable),
             };
-            let hostname = Some(self.hostname.as_str().into());
+            let hostname = self.hostname_of(proc.rank).map(Text::from);
             ProcInfo {
                 proc,
                 hostname,

@@ -40,12 +40,12 @@ impl JobTable {
             gid: getegid().as_raw(),
         };
         let nspace = request.nspace.clone();
-        let hostname = request.hostname.clone();
         let origin = JobOrigin::Launched {
             apps: request.apps.clone(),
+            hostname: request.hostname.clone(),
             commands,
         };
-        let listed = JobListing::new(owner, (nspace.clone(), request.size()), hostname, origin);
+        let listed = JobListing::new(owner, (nspace.clone(), request.size()), origin);
         let mut jobs = self.jobs();
         jobs.retain(|_, job| job.is_there());
         jobs.insert(nspace, Arc::new(listed));
@@ -54,9 +54,11 @@ impl JobTable {
     /// Adds a job of another launcher. It is listed until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
         let nspace = job.nspace.clone();
-        let hostname = job.hostname.clone();
-        let origin = JobOrigin::Adopted(RegisteredProcs::default());
-        let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
+        let origin = JobOrigin::Adopted {
+            spec: job.clone(),
+            procs: RegisteredProcs::default(),
+        };
+        let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), origin);
         self.jobs().insert(nspace, Arc::new(listed));
     }
 

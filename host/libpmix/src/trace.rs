@@ -1,8 +1,12 @@
 //! Trace of the library on standard error, for programs whose environment asks for it by `PEAL_LOG`.
 //! Without the variable nothing is set up, and each line of the trace costs one comparison.
 use std::{
-    env,
+    env, fs,
     io::{self, Write},
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt},
+        net::UnixDatagram,
+    },
     sync::Once,
 };
 use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
@@ -37,11 +41,43 @@ pub(crate) fn start() {
     });
 }
 
-/// Writes a line to standard error, for what a program must learn without a trace.
+/// Writes a line to standard error, for what a program must learn without a trace; to the system's log where standard
+/// error leads nowhere.
 pub(crate) fn say(text: &str) {
-    let line = format!("libpmix: {text}\n");
-    // Nothing else can be told of a standard error that takes no lines.
-    let _ = StandardError.write_all(line.as_bytes());
+    let line = format!("libpmix: {text}");
+    // Nothing else can be told where neither takes lines.
+    let _ = match system_log() {
+        Some(log) => log.send(format!("{PRIORITY}{line}").as_bytes()).map(drop),
+        None => StandardError.write_all(format!("{line}\n").as_bytes()),
+    };
+}
+
+/// Socket of the system's log.
+const SYSTEM_LOG: &str = "/dev/log";
+
+/// Priority of all messages there: facility `daemon`, severity `warning`.
+const PRIORITY: &str = "<28>";
+
+/// Returns the system's log if there is one and the standard error of this process is `/dev/null`, as in launchers that are
+/// daemons. Each write is a message.
+pub(crate) fn system_log() -> Option<UnixDatagram> {
+    if !is_null("/proc/self/fd/2") {
+        return None;
+    }
+    let log = UnixDatagram::unbound().ok()?;
+    log.connect(SYSTEM_LOG).ok()?;
+    // A log that is not read must not delay the launcher or its server.
+    log.set_nonblocking(true).ok()?;
+    Some(log)
+}
+
+/// Returns true if a path leads to `/dev/null`.
+fn is_null(path: &str) -> bool {
+    let device = |path| {
+        let found = fs::metadata(path).ok()?;
+        found.file_type().is_char_device().then(|| found.rdev())
+    };
+    device(path).is_some_and(|number| device("/dev/null") == Some(number))
 }
 
 /// Returns the filter of a text; `None` for a text of another form.
@@ -70,6 +106,14 @@ impl Write for StandardError {
 mod tests {
     use super::*;
     use tracing::Level;
+
+    #[test]
+    fn null_device_differs_from_other_devices_and_files() {
+        assert!(is_null("/dev/null"));
+        for other in ["/dev/zero", "/proc/self/exe", "/nowhere"] {
+            assert!(!is_null(other), "{other}");
+        }
+    }
 
     #[test]
     fn filters_have_levels_and_targets() {

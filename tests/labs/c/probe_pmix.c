@@ -3,10 +3,16 @@
  *   event RANGE RANKS FILE   rank 0 raises an event; RANKS, as `1,3`, `all` or `none`, are expected to receive it. With
  *                            `ended` the launcher is expected to end the job
  *   late RANGE RANKS FILE    the same, with registrations after the event
+ *   events NUMBER       rank 0 raises this number of events
+ *   replaced NUMBER FILE     rank 0 raises events, creates FILE, waits for FILE.go, and raises events again
+ *   register            rank 0 registers a handler for all events
  *   log, group, control, publish, query
+ *   lines NUMBER        rank 0 logs this number of lines to syslog
+ *   spawn NUMBER        rank 0 spawns this number of procs
  *   lost                the last rank kills itself
  *   exit                the last rank ends without PMIx_Finalize
- *   abort               rank 0 calls PMIx_Abort with status 7
+ *   abort [RANK]        this rank, or rank 0, calls PMIx_Abort with status 7
+ *   wait FILE           each rank creates FILE.RANK and waits to be ended, or for FILE.go
  *   barrier FILE held|passed    rank 0 enters a fence without data before the others; do they hold it?
  *   hang                the others never come to a fence of rank 0
  *   libraries           which files of libpmix do this rank and the parent, the launcher's server, have loaded?
@@ -208,6 +214,46 @@ static void event(const char *range_name, const char *ranks, const char *file, b
     say("heard %d", times_heard());
 }
 
+static void keep_status(pmix_status_t status, void *data)
+{
+    pthread_mutex_lock(&lock);
+    *(pmix_status_t *) data = status;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Raises events one after the other, and says what the server makes of the last one. */
+static void raise_events(const char *number)
+{
+    pmix_status_t answer = PMIX_SUCCESS;
+    for (long left = strtol(number, NULL, 10); left > 0; left--) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += PATIENCE;
+        answer = PMIX_ERR_TIMEOUT;
+        pmix_status_t rc = PMIx_Notify_event(CODE, &me, PMIX_RANGE_NAMESPACE, NULL, 0, keep_status, &answer);
+        pthread_mutex_lock(&lock);
+        while (PMIX_SUCCESS == rc && PMIX_ERR_TIMEOUT == answer &&
+               0 == pthread_cond_timedwait(&changed, &lock, &until)) {
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    say_result("notify", answer);
+}
+
+/* The rules of the site are replaced between the two numbers of events. */
+static void replaced(const char *number, const char *file)
+{
+    char go[4096];
+    snprintf(go, sizeof go, "%s.go", file);
+    if (0 == me.rank) {
+        raise_events(number);
+        create(file);
+        wait_for_file(go, PATIENCE * 1000L);
+        raise_events(number);
+    }
+}
+
 static void log_texts(void)
 {
     pmix_info_t info;
@@ -217,6 +263,29 @@ static void log_texts(void)
     PMIX_INFO_LOAD(&info, PMIX_LOG_SYSLOG, "line of the probe", PMIX_STRING);
     say_result("log to syslog", PMIx_Log(&info, 1, NULL, 0));
     PMIX_INFO_DESTRUCT(&info);
+}
+
+static void log_lines(const char *number)
+{
+    char text[4096] = "";
+    for (long left = strtol(number, NULL, 10); left > 0 && strlen(text) + 16 < sizeof text; left--) {
+        strcat(text, "line\n");
+    }
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_LOG_SYSLOG, text, PMIX_STRING);
+    say_result("log", PMIx_Log(&info, 1, NULL, 0));
+    PMIX_INFO_DESTRUCT(&info);
+}
+
+static void spawn(const char *number)
+{
+    pmix_app_t app;
+    pmix_nspace_t spawned;
+    PMIX_APP_CONSTRUCT(&app);
+    app.cmd = strdup("/bin/true");
+    app.maxprocs = (int) strtol(number, NULL, 10);
+    say_result("spawn", PMIx_Spawn(NULL, 0, &app, 1, spawned));
+    PMIX_APP_DESTRUCT(&app);
 }
 
 static void group(void)
@@ -324,6 +393,19 @@ static void held_in_fence(const char *file, const char *expected)
     }
 }
 
+/* The launcher, or its server, is killed meanwhile. */
+static void wait_for_go(const char *file)
+{
+    char name[4096];
+    snprintf(name, sizeof name, "%s.%u", file, me.rank);
+    create(name);
+    snprintf(name, sizeof name, "%s.go", file);
+    wait_for_file(name, PATIENCE * 1000L);
+    if (!exists(name)) {
+        say("not ended");
+    }
+}
+
 static void hang(void)
 {
     barrier();
@@ -383,6 +465,12 @@ int main(int argc, char **argv)
     bool is_first = 0 == me.rank;
     if (0 == strcmp(verb, "event")) event(first, second, third, false);
     else if (0 == strcmp(verb, "late")) event(first, second, third, true);
+    else if (0 == strcmp(verb, "replaced")) replaced(first, second);
+    else if (0 == strcmp(verb, "wait")) wait_for_go(first);
+    else if (0 == strcmp(verb, "events")) { if (is_first) raise_events(first); }
+    else if (0 == strcmp(verb, "register")) { if (is_first) listen_to(NULL); }
+    else if (0 == strcmp(verb, "lines")) { if (is_first) log_lines(first); }
+    else if (0 == strcmp(verb, "spawn")) { if (is_first) spawn(first); }
     else if (0 == strcmp(verb, "group")) group();
     else if (0 == strcmp(verb, "publish")) publish();
     else if (0 == strcmp(verb, "lost")) end_of_last_rank(true);
@@ -395,7 +483,9 @@ int main(int argc, char **argv)
     else if (0 == strcmp(verb, "query")) { if (is_first) query(); }
     else if (0 == strcmp(verb, "abort")) {
         barrier();
-        if (is_first) say_result("abort", PMIx_Abort(7, "labs", NULL, 0));
+        if (me.rank == (argc > 2 ? strtoul(first, NULL, 10) : 0)) {
+            say_result("abort", PMIx_Abort(7, "labs", NULL, 0));
+        }
         wait_for_the_end();
     } else {
         fprintf(stderr, "%s: the first argument names a probe, see the source\n", argv[0]);

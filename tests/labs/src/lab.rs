@@ -406,10 +406,7 @@ fn ready_line(child: &mut Child) -> Result<String> {
 /// # Errors
 ///
 /// Fails after a minute, with what the check found last.
-pub(crate) fn wait_until(
-    what: &str,
-    mut holds: impl FnMut() -> Result<Option<String>>,
-) -> Result<()> {
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> Result<Option<String>>) -> Result<()> {
     let began = Instant::now();
     while let Some(state) = holds()? {
         ensure!(

@@ -11,7 +11,7 @@ mod setup;
 mod slurm;
 mod state;
 
-pub use lab::{CONTROL_NODE, Lab};
+pub use lab::{CONTROL_NODE, Lab, wait_until};
 pub use libraries::{ClientLibrary, LabLibraries, ServerLibrary};
 pub use mpirun::MpirunLab;
 pub use node::LabNode;

@@ -1,6 +1,9 @@
 //! Jobs over several nodes under real launchers: Slurm and `mpirun`. Each test has nodes of its own.
 mod leftovers;
 mod mpirun;
+mod peal_nodes;
 mod peal_slurm;
+mod peal_slurm_faults;
+mod peal_slurm_site;
 mod placement;
 mod slurm;

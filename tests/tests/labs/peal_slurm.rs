@@ -1,25 +1,17 @@
 //! Jobs under Slurm whose servers are Peal's: the library is in the place of the installed one, and Slurm is unchanged.
-use super::slurm::check_hello;
+use super::{
+    peal_nodes::{Configuration, Daemons, libraries, peal_on, peal_servers, start},
+    slurm::{check_hello, check_jobs_and_ranks},
+};
 use peal_needs::needs;
 use peal_tests::{
-    Done, guest,
     labs::{
-        CONTROL_NODE, ClientLibrary, ExpectedExit, LabLibraries, NodeMount, PROBE_NODES, ProbeCase,
-        ProbeOutcome, RankLine, ServerLibrary, SlurmLab, SlurmSettings, all_is_tried, check_probes,
-        lab_setup, run_in_lab,
+        ClientLibrary, ExpectedExit, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab, RankLine,
+        all_is_tried, check_probes, run_in_lab,
     },
-    program, provided, root, run, until,
+    mpi::{SUITE_LIMIT, counted, mpi4py},
+    run, run_within,
 };
-use std::{
-    path::{Path, PathBuf},
-    process::{Child, Stdio},
-};
-
-/// Configuration of the servers on a node.
-const CONFIG: &str = "/etc/peal/peal.toml";
-
-/// Place of the command on nodes, where the library looks for it.
-const COMMAND: &str = "/usr/bin/peal";
 
 /// Probes of Peal's library: Slurm offers fences, direct modex and abort, and Peal answers the rest for the node.
 const PEAL: [ProbeCase; 9] = [
@@ -88,83 +80,6 @@ const PEAL: [ProbeCase; 9] = [
     },
 ];
 
-/// Directory with Peal's library.
-fn libraries() -> PathBuf {
-    let directory = root().join("target/libpmix/lib");
-    provided(directory.join("libpmix.so.2"));
-    directory
-}
-
-/// Returns Peal's library for Slurm's servers, with this library for programs.
-fn peal_servers(client: ClientLibrary) -> LabLibraries {
-    LabLibraries {
-        server: ServerLibrary::File(libraries().join("libpmix.so.2")),
-        client,
-    }
-}
-
-/// Starts Slurm on nodes that have Peal's library, its command, and this configuration.
-fn start(nodes: u32, libraries: &LabLibraries, config: &Path) -> SlurmLab {
-    let file = |source: &Path, target: &str| NodeMount {
-        node: None,
-        source: source.to_owned(),
-        target: target.into(),
-    };
-    let setup = lab_setup(nodes, libraries)
-        .mount(file(&program("peal"), COMMAND))
-        .mount(file(config, CONFIG));
-    SlurmLab::start(setup, &SlurmSettings::default()).unwrap()
-}
-
-/// Configuration in a file of its own.
-struct Configuration {
-    directory: tempfile::TempDir,
-}
-
-impl Configuration {
-    fn new(text: &str) -> Configuration {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("peal.toml"), text).unwrap();
-        Configuration { directory }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("peal.toml")
-    }
-}
-
-/// `peal serve` on each node but the launcher's. They end with their nodes.
-struct Daemons {
-    _servers: Vec<Child>,
-}
-
-impl Daemons {
-    fn start(lab: &SlurmLab) -> Daemons {
-        let nodes = lab.lab.nodes().filter(|node| node.name() != CONTROL_NODE);
-        let servers = nodes.map(|node| {
-            let mut command = node.command(COMMAND);
-            command
-                .args(["serve", "--config", CONFIG])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            let server = command.spawn().unwrap();
-            until("the node's server listens", || {
-                node.path("/run/peal/hosts.sock").exists()
-            });
-            server
-        });
-        Daemons {
-            _servers: servers.collect(),
-        }
-    }
-}
-
-/// Runs `peal` on a node.
-fn peal_on(lab: &SlurmLab, node: &str, args: &[&str]) -> Done {
-    run(lab.lab.node(node).unwrap().command(COMMAND).args(args))
-}
-
 #[needs(slurm_lab)]
 #[test]
 fn procs_on_three_nodes_use_servers_that_slurm_starts() {
@@ -200,6 +115,38 @@ fn mpi_programs_run_under_slurm_on_peal() {
     let config = Configuration::new("");
     let lab = start(3, &peal_servers(ClientLibrary::Stock), &config.path());
     super::mpirun::check_mpi_programs(&lab);
+}
+
+#[needs(slurm_lab)]
+#[test]
+fn jobs_in_a_row_and_many_ranks_run_under_slurm_on_peal() {
+    let config = Configuration::new("");
+    let lab = start(3, &peal_servers(ClientLibrary::Stock), &config.path());
+    check_jobs_and_ranks(&lab);
+}
+
+#[needs(slurm_lab, mpirun_lab, mpi4py)]
+#[test]
+fn mpi4py_collectives_pass_under_slurm_on_peal() {
+    let modules = match all_is_tried() {
+        true => "test_cco_(obj|buf|vec|nb_buf)",
+        false => "test_cco_obj",
+    };
+    let config = Configuration::new("");
+    let lab = start(2, &peal_servers(ClientLibrary::Stock), &config.path());
+    let mpi = format!(
+        "LD_LIBRARY_PATH=/usr/lib/{}-linux-gnu",
+        std::env::consts::ARCH
+    );
+    let suite = mpi4py(modules);
+    let suite = suite.iter().map(|word| word.display().to_string());
+    let words: Vec<String> = ["env".to_owned(), mpi].into_iter().chain(suite).collect();
+    let done = run_within(SUITE_LIMIT, &mut lab.job(2, &words)).expect_status(0);
+    // Each rank ran the same number of tests, and none failed.
+    let counts = counted(&done);
+    let ran = counts.iter().filter(|(what, _)| *what == "Ran ");
+    assert_eq!(ran.count(), 1, "{counts:?}");
+    assert_eq!(done.stderr.matches("\nOK").count(), 4, "{}", done.stderr);
 }
 
 #[needs(slurm_lab)]
@@ -250,35 +197,4 @@ fn peer_of_a_killed_rank_hears_of_it_before_slurm_ends_the_job() {
         done.stdout,
         done.stderr
     );
-}
-
-#[needs(slurm_lab)]
-#[test]
-fn policy_of_the_site_denies_events_under_slurm() {
-    let policy = guest("namespace-only");
-    let config = format!("[[module]]\nname = \"namespace-only\"\npath = {policy:?}\n");
-    let config = Configuration::new(&config);
-    let libraries = peal_servers(ClientLibrary::Stock);
-    let lab = start(1, &libraries, &config.path());
-    let denied = run_in_lab(
-        &lab,
-        2,
-        "probe_pmix event global none /run/lab/shared/denied",
-    );
-    let granted = run_in_lab(
-        &lab,
-        2,
-        "probe_pmix event namespace all /run/lab/shared/granted",
-    );
-    let heard = |done: &Done, line: &str| {
-        let context = format!(
-            "{}\n{}\n{}",
-            done.stdout,
-            done.stderr,
-            lab.log("n1").unwrap()
-        );
-        assert!(done.stdout.contains(line), "{context}");
-    };
-    heard(&denied, "rank 1: heard 0");
-    heard(&granted, "rank 1: heard 1");
 }

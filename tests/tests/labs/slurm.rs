@@ -203,13 +203,18 @@ fn check_node_loss() {
     check_hello(&lab, 3, 1);
 }
 
+/// Runs jobs one after the other on three nodes, and then one of many ranks.
+#[track_caller]
+pub fn check_jobs_and_ranks(lab: &SlurmLab) {
+    let (jobs, procs_per_node) = if all_is_tried() { (100, 22) } else { (3, 8) };
+    for _ in 0..jobs {
+        check_hello(lab, 3, 1);
+    }
+    check_hello(lab, 3, procs_per_node);
+}
+
 #[needs(slurm_lab)]
 #[test]
 fn jobs_in_a_row_and_many_ranks_run_under_slurm() {
-    let lab = stock(3);
-    let (jobs, procs_per_node) = if all_is_tried() { (100, 22) } else { (3, 8) };
-    for _ in 0..jobs {
-        check_hello(&lab, 3, 1);
-    }
-    check_hello(&lab, 3, procs_per_node);
+    check_jobs_and_ranks(&stock(3));
 }

@@ -1,14 +1,16 @@
-//! Logs one line about a proc that ended abnormally to the output of its job, and requests whether
-//! the job continues. Ignores ends that need no decision: the job is being terminated, or none of
-//! its procs is left.
+//! Logs one line about a proc that ended abnormally, and requests whether its job continues. Ignores
+//! ends that need no decision, unless it is told to log all: the job is being terminated, none of its
+//! procs is left, or another launcher, such as Slurm, decides about its jobs.
 //!
 //! ```toml
 //! [[module]]
 //! name = "log-abort"
 //! path = "log-abort.wasm"
-//! grants = ["log-request"]            # needs a log channel for stderr, such as stdio.wasm
+//! grants = ["log-request"]            # needs the log channel, such as stdio.wasm
 //! [module.config]
 //! job = "continue"               # or "terminate"; default: `run.on_abort` decides
+//! ends = "all"                   # ends that are logged; default: "undecided"
+//! log = "syslog"                 # log channel: syslog, job_record or stderr; default: stderr
 //! ```
 use peal_sdk::{
     Config, Event, Info, Outcome, Registration, Value, handler, key, lifecycle, log_request, status,
@@ -33,10 +35,25 @@ impl JobContinuation {
     }
 }
 
-static CONTINUATION: OnceLock<JobContinuation> = OnceLock::new();
+/// Abnormal ends that are logged.
+#[derive(Clone, Copy, PartialEq)]
+enum LoggedEnds {
+    /// Those after which the handlers decide about the job.
+    Undecided,
+    All,
+}
+
+struct Settings {
+    continuation: JobContinuation,
+    ends: LoggedEnds,
+    /// Key of the log channel.
+    channel: &'static str,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.allow_only(&["job"])?;
+    config.allow_only(&["job", "ends", "log"])?;
     let continuation = match config.text("job")? {
         Some("continue") => JobContinuation::Continue,
         Some("terminate") => JobContinuation::Terminate,
@@ -47,8 +64,31 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         }
         None => JobContinuation::Nothing,
     };
+    let ends = match config.text("ends")?.unwrap_or("undecided") {
+        "undecided" => LoggedEnds::Undecided,
+        "all" => LoggedEnds::All,
+        other => {
+            return Err(format!(
+                "the setting \"ends\" is {other:?}; there are undecided and all"
+            ));
+        }
+    };
+    let channel = match config.text("log")?.unwrap_or("stderr") {
+        "stderr" => key::PMIX_LOG_STDERR,
+        "syslog" => key::PMIX_LOG_SYSLOG,
+        "job_record" => key::PMIX_LOG_JOB_RECORD,
+        other => {
+            return Err(format!(
+                "the setting \"log\" is {other:?}; there are stderr, syslog and job_record"
+            ));
+        }
+    };
     // An instance receives its settings only once.
-    let _ = CONTINUATION.set(continuation);
+    let _ = SETTINGS.set(Settings {
+        continuation,
+        ends,
+        channel,
+    });
     let ends = [
         status::PMIX_ERR_PROC_ABORTED_BY_SIG,
         status::PMIX_ERR_EXIT_NONZERO_TERM,
@@ -63,16 +103,16 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn log_abort(event: &Event) -> Outcome {
-    // The event has a time limit for the decision; without one, the job is already decided about.
-    let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
-    let (true, Some(Value::Proc(dead))) = (is_asked, event.get(key::PMIX_EVENT_AFFECTED_PROC))
+    let (Some(settings), Some(Value::Proc(dead))) =
+        (SETTINGS.get(), event.get(key::PMIX_EVENT_AFFECTED_PROC))
     else {
         return Outcome::no_action();
     };
-    let continuation = CONTINUATION
-        .get()
-        .copied()
-        .unwrap_or(JobContinuation::Nothing);
+    // The event has a time limit for the decision; without one, handlers do not decide about the job.
+    let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
+    if !is_asked && settings.ends == LoggedEnds::Undecided {
+        return Outcome::no_action();
+    }
     let status = match event
         .get(key::PMIX_EXIT_CODE)
         .as_ref()
@@ -81,17 +121,19 @@ fn log_abort(event: &Event) -> Outcome {
         Some(status) => format!(" (exit status {status})"),
         None => String::new(),
     };
-    let line = format!(
-        "{dead} has ended abnormally{status}: {}",
-        continuation.in_words()
-    );
+    let continuation = match is_asked {
+        true => format!(": {}", settings.continuation.in_words()),
+        false => String::new(),
+    };
+    let line = format!("{dead} has ended abnormally{status}{continuation}");
     let logged = log_request::submit(
-        [Info::new(key::PMIX_LOG_STDERR, line)],
+        [Info::new(settings.channel, line)],
         [Info::new(key::PMIX_LOG_SOURCE, dead)],
     );
     // The request about the job does not depend on the log request.
     let outcome = Outcome::partial().with("peal.log-abort.logged", logged.is_ok());
-    match continuation {
+    match settings.continuation {
+        _ if !is_asked => outcome,
         JobContinuation::Continue => outcome.with(key::PMIX_EVENT_NO_TERMINATION, true),
         JobContinuation::Terminate => outcome.with(key::PMIX_EVENT_WANT_TERMINATION, true),
         JobContinuation::Nothing => outcome,

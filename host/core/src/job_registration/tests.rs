@@ -88,6 +88,8 @@ fn procs_of_slurm_are_placed_by_the_maps() {
     let places = [1, 2, 3, 4, 6].map(|rank| spec.node_of(Rank(rank)));
     let (this, other) = (Some(ProcNode::This), Some(ProcNode::Other));
     assert_eq!(places, [other, this, this, other, None]);
+    let names = [1, 2, 4, 6].map(|rank| spec.hostname_of(Rank(rank)));
+    assert_eq!(names, [Some("n1"), Some("n2"), Some("n3"), None]);
     assert!(spec.has_procs_elsewhere());
     assert_eq!(spec.nodes(), ["n1", "n2", "n3"]);
     assert_eq!(spec.ranks_on(Some("n3")), [Rank(4), Rank(5)]);

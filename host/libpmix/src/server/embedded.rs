@@ -2,7 +2,9 @@
 //! standard input.
 //!
 //! The server is no child of the host environment, which may end or stop all of its children: it runs
-//! in a session of its own, below the process that adopts orphans. It ends with the socket.
+//! in a session of its own, below the process that adopts orphans. It ends with the socket. Its messages go to the standard
+//! error of this process, or to the system's log where that leads nowhere.
+use crate::trace;
 use std::{
     env,
     ffi::{CString, OsStr, OsString, c_char, c_int},
@@ -39,6 +41,8 @@ struct Launch {
     environment: Vec<*const c_char>,
     socket: RawFd,
     report: RawFd,
+    /// Standard error, if it is not that of this process.
+    errors: Option<RawFd>,
 }
 
 /// Starts the server, and returns the other end of its socket.
@@ -47,6 +51,7 @@ pub(super) fn start(program: &Path) -> io::Result<UnixStream> {
     let (here, there) = UnixStream::pair()?;
     let (report, reporter) = io::pipe()?;
     let (socket, reported) = (above(&there)?, above(&reporter)?);
+    let errors = trace::system_log().map(|log| above(&log)).transpose()?;
     let program = text(program.as_os_str().as_bytes())?;
     let words = [program.clone(), text(b"host-server")?];
     let variables = environment()
@@ -59,6 +64,7 @@ pub(super) fn start(program: &Path) -> io::Result<UnixStream> {
         environment: list(&variables),
         socket: socket.as_raw_fd(),
         report: reported.as_raw_fd(),
+        errors: errors.as_ref().map(AsRawFd::as_raw_fd),
     };
     detach(&launch)?;
     // Its end is awaited, so no copy of the pipe may stay here.
@@ -203,6 +209,9 @@ unsafe fn run(launch: &Launch) -> ! {
         libc::dup3(launch.report, REPORT, libc::O_CLOEXEC);
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         libc::dup2(null, libc::STDOUT_FILENO);
+        if let Some(errors) = launch.errors {
+            libc::dup2(errors, libc::STDERR_FILENO);
+        }
         if libc::fcntl(libc::STDERR_FILENO, libc::F_GETFD) < 0 {
             libc::dup2(null, libc::STDERR_FILENO);
         }

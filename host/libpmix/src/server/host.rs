@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     abi::CProc, client::operations::ProgramData, convert::ConvertError, heap_array::HeapArray,
+    trace,
 };
 use peal_client::Client;
 use peal_model::{Event, Info, Nspace, Proc, Range, Status, Value, code, key};
@@ -112,7 +113,7 @@ impl HostServer {
             }
         };
         if self.link.end() == LinkEnd::Lost {
-            tracing::error!(%error, "server lost");
+            trace::say(&format!("the server is lost: {error}"));
             self.tell_loss().await;
         }
     }
