@@ -67,8 +67,8 @@ use peal_model::{
 };
 use peal_sandbox::Sink;
 use peal_server::{
-    EventHandling, HostEnvironment, LocalServices, Notices, OutputPull, ProcessLookup, Puller,
-    ServerHandle, Spawned, UpcallFuture, admin::JobRegistrar,
+    EventHandling, HostEnvironment, LocalServices, Notices, ProcessLookup, Puller, ServerHandle,
+    Spawned, StreamPull, UpcallFuture, admin::JobRegistrar,
 };
 use std::{
     collections::BTreeSet,
@@ -275,7 +275,7 @@ impl JobRegistrar for EmbeddedHostEnvironment {
 }
 
 impl LocalServices for EmbeddedHostEnvironment {
-    fn pull_delivered(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status> {
+    fn pull_delivered(&self, pull: StreamPull, directives: &[Info]) -> Result<u64, Status> {
         self.begin_pull(pull, directives)
     }
 
@@ -463,7 +463,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         channels: IofChannel,
         local_id: u64,
     ) -> UpcallFuture<'_, u64> {
-        let pull = OutputPull {
+        let pull = StreamPull {
             puller: Puller {
                 proc: source,
                 local_id,

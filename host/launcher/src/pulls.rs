@@ -3,7 +3,7 @@ use super::{EmbeddedHostEnvironment, backlog::OutputBacklog};
 use peal_model::{
     Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key,
 };
-use peal_server::{OutputPull, Puller, ServerHandle};
+use peal_server::{Puller, ServerHandle, StreamPull};
 use peal_wire::IofOutput;
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ pub(super) const SERVED: [KeyName; 2] = [key::PMIX_IOF_CACHE_SIZE, key::PMIX_IOF
 
 impl EmbeddedHostEnvironment {
     /// Begins a pull of the output of jobs that this host environment has started.
-    pub(super) fn pull(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status> {
+    pub(super) fn pull(&self, pull: StreamPull, directives: &[Info]) -> Result<u64, Status> {
         let is_own = |source: &Proc| self.jobs.find(&source.nspace).is_some();
         if pull.sources.is_empty() || !pull.sources.iter().all(is_own) {
             return Err(code::PMIX_ERR_NOT_FOUND);
@@ -31,7 +31,7 @@ impl EmbeddedHostEnvironment {
 
     /// Begins a pull and passes on the kept output of the sources. The kept output follows the
     /// reply to the requester, since the server queues it behind this upcall.
-    pub(super) fn begin_pull(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status> {
+    pub(super) fn begin_pull(&self, pull: StreamPull, directives: &[Info]) -> Result<u64, Status> {
         let is_unserved = |info: &Info| {
             info.flags.contains(InfoFlags::REQUIRED)
                 && !SERVED.iter().any(|served| info.key == *served)
@@ -55,7 +55,7 @@ impl EmbeddedHostEnvironment {
 
 /// Returns true if the pull includes this channel of this proc. As with the C library, no proc gets
 /// its own output: one that prints what it pulls would never end.
-fn wants(pull: &OutputPull, source: &Proc, channel: IofChannel) -> bool {
+fn wants(pull: &StreamPull, source: &Proc, channel: IofChannel) -> bool {
     let is_meant = |named: &Proc| {
         named.nspace == source.nspace && (!named.rank.is_valid() || named.rank == source.rank)
     };
@@ -66,7 +66,7 @@ fn wants(pull: &OutputPull, source: &Proc, channel: IofChannel) -> bool {
 
 #[derive(Default, Debug)]
 struct Inner {
-    pulls: BTreeMap<u64, OutputPull>,
+    pulls: BTreeMap<u64, StreamPull>,
     last: u64,
     backlog: OutputBacklog,
 }
@@ -79,7 +79,7 @@ impl Inner {
         wanting.map(|pull| pull.puller.clone()).collect()
     }
 
-    fn add(&mut self, pull: OutputPull) -> Result<u64, Status> {
+    fn add(&mut self, pull: StreamPull) -> Result<u64, Status> {
         let own = self
             .pulls
             .values()
@@ -106,7 +106,7 @@ impl Pulls {
     /// `PMIX_ERR_OUT_OF_RESOURCE` if the maximum number of pulls is reached.
     fn add_late(
         &self,
-        pull: OutputPull,
+        pull: StreamPull,
         (most, late): (usize, impl Fn(IofOutput)),
     ) -> Result<u64, Status> {
         // The lock is held until the kept output is passed on, so that newer output follows it.
@@ -152,10 +152,10 @@ impl Pulls {
         sources: Vec<Proc>,
         channels: IofChannel,
     ) -> Result<PullHandle, Status> {
-        let pull = OutputPull {
+        let pull = StreamPull {
             puller: Puller {
                 proc: puller.clone(),
-                local_id: OutputPull::DEFAULT,
+                local_id: StreamPull::DEFAULT,
             },
             sources,
             channels,
@@ -288,8 +288,8 @@ mod tests {
         Proc::new(Nspace::new(job).unwrap(), rank)
     }
 
-    fn pull(puller: Proc, sources: Vec<Proc>, channels: IofChannel, local_id: u64) -> OutputPull {
-        OutputPull {
+    fn pull(puller: Proc, sources: Vec<Proc>, channels: IofChannel, local_id: u64) -> StreamPull {
+        StreamPull {
             puller: Puller {
                 proc: puller,
                 local_id,
@@ -311,7 +311,7 @@ mod tests {
         let out = IofChannel::STDOUT;
         let err = IofChannel::STDERR;
         let all = proc("job", rank::PMIX_RANK_WILDCARD);
-        let add = |new: OutputPull| pulls.lock().add(new).unwrap();
+        let add = |new: StreamPull| pulls.lock().add(new).unwrap();
         let first = add(pull(tool.clone(), vec![all.clone()], out, 7));
         let both = IofChannel(out.0 | err.0);
         add(pull(proc("job", Rank(0)), vec![all], both, 8));
@@ -369,7 +369,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             of(&pulls, &source, IofChannel::STDOUT),
-            [OutputPull::DEFAULT]
+            [StreamPull::DEFAULT]
         );
         drop(held);
         assert!(of(&pulls, &source, IofChannel::STDOUT).is_empty());

@@ -9,7 +9,7 @@ use crate::MonotonicTime;
 use peal_model::{Info, NamedProcs, Nspace, Proc, Rank, RankData, Status};
 use std::sync::Arc;
 
-/// What one participant brings to the participants of other nodes.
+/// Contribution of one participant for those of other nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeParticipant {
     /// The participant.

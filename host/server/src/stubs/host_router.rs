@@ -1,7 +1,7 @@
 //! Host environment of a server whose jobs have several launchers. An upcall about a job goes to the
 //! stub that registered it; what that does not support, the server's own host environment does.
 use super::{
-    local_services::{LocalServices, OutputPull, Puller},
+    local_services::{LocalServices, Puller, StreamPull},
     remote_host::{self, RemoteHost, done},
 };
 use crate::{
@@ -521,10 +521,10 @@ impl HostEnvironment for HostRouter {
             };
             let nspace = remote_host::spawned(remote.call(upcall).await)?;
             if forwarded.0 != 0 {
-                let pull = OutputPull {
+                let pull = StreamPull {
                     puller: Puller {
                         proc: puller,
-                        local_id: OutputPull::DEFAULT,
+                        local_id: StreamPull::DEFAULT,
                     },
                     sources: vec![Proc::all(nspace.clone())],
                     channels: forwarded,
@@ -739,7 +739,7 @@ impl HostEnvironment for HostRouter {
                 };
                 done(host.call(upcall).await)?;
             }
-            let pull = OutputPull {
+            let pull = StreamPull {
                 puller: Puller {
                     proc: source,
                     local_id,

@@ -13,7 +13,7 @@ pub struct Puller {
 
 /// Pull of output.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OutputPull {
+pub struct StreamPull {
     /// Proc or tool that pulls.
     pub puller: Puller,
     /// Procs whose output is pulled.
@@ -22,7 +22,7 @@ pub struct OutputPull {
     pub channels: IofChannel,
 }
 
-impl OutputPull {
+impl StreamPull {
     /// Id of the pull of a job that its puller has spawned. Client and server agree on it.
     pub const DEFAULT: u64 = 0;
 }
@@ -36,7 +36,7 @@ pub trait LocalServices: HostEnvironment + JobRegistrar {
     ///
     /// `PMIX_ERR_NOT_SUPPORTED` if a required directive is not honoured, and
     /// `PMIX_ERR_OUT_OF_RESOURCE` if there are too many pulls.
-    fn pull_delivered(&self, pull: OutputPull, directives: &[Info]) -> Result<u64, Status>;
+    fn pull_delivered(&self, pull: StreamPull, directives: &[Info]) -> Result<u64, Status>;
 
     /// Ends a pull, and returns its sources.
     ///
