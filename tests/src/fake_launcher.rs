@@ -60,6 +60,8 @@ struct Network {
     upcalls: Vec<UpcallKind>,
     /// Statuses of aborts.
     aborts: Vec<Status>,
+    /// Procs that have finalized.
+    finalized: Vec<Proc>,
     procs_per_node: u32,
     conduct: Conduct,
 }
@@ -126,6 +128,10 @@ impl Network {
                 }
                 self.answer(node, number, Ok(UpcallResult::Done));
             }
+            HostUpcall::ClientFinalized { proc } => {
+                self.finalized.push(proc);
+                self.answer(node, number, Ok(UpcallResult::Done));
+            }
             HostUpcall::Abort { status, .. } => {
                 self.aborts.push(status);
                 self.answer(node, number, Ok(UpcallResult::Done));
@@ -165,8 +171,9 @@ pub struct FakeLauncher {
 }
 
 /// Upcalls that the launcher offers.
-const OFFERED: [UpcallKind; 7] = [
+const OFFERED: [UpcallKind; 8] = [
     UpcallKind::Abort,
+    UpcallKind::ClientFinalized,
     UpcallKind::Fence,
     UpcallKind::DirectModex,
     UpcallKind::Notify,
@@ -285,6 +292,11 @@ impl FakeLauncher {
     /// Returns the notices of the servers so far, with their node.
     pub fn notices(&self) -> Vec<(usize, HostNotice)> {
         self.network().notices.clone()
+    }
+
+    /// Returns the procs that have finalized so far, in this order.
+    pub fn finalized(&self) -> Vec<Proc> {
+        self.network().finalized.clone()
     }
 
     /// Returns the kinds of the upcalls so far.

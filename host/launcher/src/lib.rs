@@ -55,7 +55,7 @@ use self::{
     reaper::ChildReaper,
 };
 use peal_core::{
-    job::{JobSpec, ProcPhase},
+    job::JobSpec,
     job_control::{Cleanup, JobAction, JobControl, NotDone},
     owner::Owner,
     published::{self, DataRequester},
@@ -223,6 +223,17 @@ impl EmbeddedHostEnvironment {
     }
 
     /// Removes what is due, on another thread, since removal blocks.
+    /// Ends what belongs to a client that has finalized or was lost.
+    fn client_departed(&self, proc: &Proc) {
+        self.publishing.proc_ended(proc);
+        self.pulls.forget(proc);
+        // The ends of procs that this host environment started are reported by their job's task.
+        // For others, the departure of the client is the only sign.
+        if !self.jobs.knows(&proc.nspace) {
+            self.remove(self.cleanups.ended(proc));
+        }
+    }
+
     fn remove(&self, due: Vec<Registered>) {
         if !due.is_empty() {
             let cleanups = self.cleanups.clone();
@@ -299,14 +310,13 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         self.pulls.forget(tool);
     }
 
-    fn client_departed(&self, proc: &Proc, _life: ProcPhase) {
-        self.publishing.proc_ended(proc);
-        self.pulls.forget(proc);
-        // The ends of procs that this host environment started are reported by their job's task.
-        // For others, the departure of the client is the only sign.
-        if !self.jobs.knows(&proc.nspace) {
-            self.remove(self.cleanups.ended(proc));
-        }
+    fn client_finalized(&self, proc: Proc) -> UpcallFuture<'_, ()> {
+        self.client_departed(&proc);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn client_lost(&self, proc: &Proc) {
+        self.client_departed(proc);
     }
 
     fn register_cleanup(

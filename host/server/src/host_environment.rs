@@ -1,7 +1,7 @@
 //! Interface to the host environment: one method per upcall, the counterpart of the C server
 //! module.
 use peal_core::{
-    job::{JobSpec, ProcPhase},
+    job::JobSpec,
     job_control::{Cleanup, JobControl, NotDone},
     server::Purpose,
     supported::Supported,
@@ -83,8 +83,13 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// the proc's launcher. Must not block.
     fn process_found(&self, proc: &Proc, pid: u32) {}
 
-    /// Reports that a proc has finalized or that its connection was lost, by its new phase.
-    fn client_departed(&self, proc: &Proc, life: ProcPhase) {}
+    /// Reports that a proc has finalized. Its finalize is answered after this.
+    fn client_finalized(&self, proc: Proc) -> UpcallFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Reports that a proc has lost its connection without having finalized.
+    fn client_lost(&self, proc: &Proc) {}
 
     /// Reports that a tool has disconnected.
     fn tool_departed(&self, tool: &Proc) {}

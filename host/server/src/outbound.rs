@@ -10,7 +10,6 @@ use crate::{
     upcalls,
 };
 use peal_core::{
-    job::ProcPhase,
     log::{LogArrival, LogOrigin},
     server::{FenceContribution, FenceId, HostRegistrationId, Purpose, RequestId, Upcall},
     supported,
@@ -83,11 +82,13 @@ impl Actor {
                 self.host.client_connected(&proc);
                 self.notices.tell(Notice::ProcConnected(proc));
             }
-            Upcall::ClientFinalized(proc) => {
-                self.host.client_departed(&proc, ProcPhase::Finalized);
-                self.notices.tell(Notice::ProcFinalized(proc));
+            Upcall::ClientFinalized { to, proc } => {
+                self.notices.tell(Notice::ProcFinalized(proc.clone()));
+                self.answer(to, |host| async move {
+                    upcalls::tell_of_finalize(&*host, proc).await
+                });
             }
-            Upcall::ClientLost(proc) => self.host.client_departed(&proc, ProcPhase::Lost),
+            Upcall::ClientLost(proc) => self.host.client_lost(&proc),
             Upcall::ToolLeft(tool) => self.host.tool_departed(&tool),
             Upcall::Notify { event, allowance } => {
                 let source = event.source.as_ref().map(tracing::field::display);

@@ -25,6 +25,15 @@ pub(crate) async fn ask(
         .unwrap_or_else(Reply::Status)
 }
 
+/// Tells the host environment that a proc has finalized. The proc has left whatever the host
+/// environment answers.
+pub(crate) async fn tell_of_finalize(host: &dyn HostEnvironment, proc: Proc) -> Reply {
+    if let Err(status) = host.client_finalized(proc.clone()).await {
+        tracing::warn!(%proc, %status, "host environment refuses the finalize of a proc");
+    }
+    Reply::Status(code::PMIX_SUCCESS)
+}
+
 /// Registers a cleanup with the host environment.
 pub(crate) async fn clean_up(
     host: &dyn HostEnvironment,

@@ -138,6 +138,9 @@ pub enum HostUpcall {
         session: u32,
         infos: Vec<Info>,
     },
+    /// Reports that a proc has finalized (`pmix_server_client_finalized_fn_t`). Its finalize waits for
+    /// the answer.
+    ClientFinalized { proc: Proc },
     /// Changes a resource block (`pmix_server_resource_block_fn_t`).
     ResourceBlock {
         source: Proc,
@@ -154,8 +157,6 @@ pub enum HostNotice {
     /// A proc has connected for the first time (`pmix_server_client_connected2_fn_t`). Slurm's
     /// plugin never calls back, so nothing waits for it.
     ClientConnected(Proc),
-    /// A proc has finalized (`pmix_server_client_finalized_fn_t`).
-    ClientFinalized(Proc),
     /// A proc has lost its connection without having finalized. The stub's own handlers get
     /// `PMIX_ERR_LOST_CONNECTION`.
     ClientLost(Proc),
@@ -200,6 +201,7 @@ pub enum UpcallResult {
 #[allow(missing_docs, reason = "each is the upcall of that name")]
 pub enum UpcallKind {
     Abort,
+    ClientFinalized,
     Fence,
     DirectModex,
     Publish,
@@ -232,6 +234,7 @@ impl HostUpcall {
     pub fn kind(&self) -> UpcallKind {
         match self {
             HostUpcall::Abort { .. } => UpcallKind::Abort,
+            HostUpcall::ClientFinalized { .. } => UpcallKind::ClientFinalized,
             HostUpcall::Fence { .. } => UpcallKind::Fence,
             HostUpcall::DirectModex { .. } => UpcallKind::DirectModex,
             HostUpcall::Publish { .. } => UpcallKind::Publish,

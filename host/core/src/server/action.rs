@@ -209,8 +209,14 @@ pub enum FileLook {
 pub enum Upcall {
     /// Reports the first connection of a proc.
     ClientConnected(Proc),
-    /// Reports that a proc finalized.
-    ClientFinalized(Proc),
+    /// Reports that a proc finalized. Answered by [`ServerState::answer`]: the proc's finalize waits
+    /// for the host environment, which may take the end of its process for a failure before.
+    ClientFinalized {
+        /// The finalize.
+        to: RequestId,
+        /// The proc.
+        proc: Proc,
+    },
     /// Reports that a proc lost its connection without having finalized.
     ClientLost(Proc),
     /// Reports that a tool has left.

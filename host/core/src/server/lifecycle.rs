@@ -215,21 +215,24 @@ impl ServerState {
         source: Proc,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
         if self.clients.active_peer(to.peer).is_none() {
-            return actions;
+            return vec![reply(to, code::PMIX_SUCCESS)];
         }
         // Before the departure is handled, so that none of its events goes to this connection.
-        actions.extend(self.deactivate(to.peer));
-        actions.extend(self.tool_left(to.peer));
+        let mut actions = self.deactivate(to.peer);
+        let tool_left = self.tool_left(to.peer);
         // Otherwise another connection of the proc remains, and the proc goes on.
         if self.clients.leave(&source, ProcPhase::Finalized) {
             // The result is ignored: connected procs are not notified of an orderly end.
             self.data.leave_assemblages(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.handle_departure(&source, now));
-            actions.push(Action::Upcall(Upcall::ClientFinalized(source)));
+            let proc = source;
+            actions.push(Action::Upcall(Upcall::ClientFinalized { to, proc }));
+        } else {
+            actions.push(reply(to, code::PMIX_SUCCESS));
         }
+        actions.extend(tool_left);
         self.events.with_pending_actions(actions)
     }
 

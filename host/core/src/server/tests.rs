@@ -550,7 +550,11 @@ fn oversized_event_is_refused_and_ring_is_bounded_in_bytes() {
 #[test]
 fn finalized_proc_can_only_finalize_again() {
     let mut stage = Stage::of(1);
-    stage.ask(0, Request::Finalize);
+    let first = stage.ask(0, Request::Finalize);
+    assert!(
+        matches!(&first.1[..], [Action::Upcall(Upcall::ClientFinalized { to, .. })] if *to == first.0),
+        "the host environment answers"
+    );
     assert_eq!(status(&stage.register(0, &[-3001])), code::PMIX_ERR_INIT);
     assert_eq!(
         status(&stage.ask(0, Request::Finalize).1),

@@ -1,6 +1,6 @@
 //! Get of values of procs and jobs.
 use super::{
-    library::Library,
+    library::{Library, Running},
     operations::{ProgramData, begin, refusal, wait},
     progress::call_program,
 };
@@ -35,7 +35,7 @@ impl Get {
     /// `proc` is null or points to a proc, `key` is null or a string, `info` is null or begins an
     /// array of `ninfo` infos.
     unsafe fn read(
-        me: &Proc,
+        running: &Running,
         proc: *const CProc,
         key: *const c_char,
         info: *const CInfo,
@@ -44,7 +44,7 @@ impl Get {
         // SAFETY: the caller guarantees a proc or null.
         let proc = match unsafe { proc.as_ref() } {
             Some(proc) if proc.nspace.first() == Some(&0) => {
-                Some(Proc::new(me.nspace.clone(), Rank(proc.rank)))
+                Some(Proc::new(running.me().nspace.clone(), Rank(proc.rank)))
             }
             Some(proc) => Some(Proc::new(nspace_from_array(&proc.nspace)?, Rank(proc.rank))),
             None => None,
@@ -63,7 +63,12 @@ impl Get {
             _ => {}
         }
         // SAFETY: the caller guarantees `ninfo` infos.
-        let infos = unsafe { read_array(info, ninfo, "infos") }?;
+        let mut infos = unsafe { read_array(info, ninfo, "infos") }?;
+        if running.host.is_some() {
+            // A host environment gets what its server has: the server would pass the request on to the
+            // host environment, whose thread waits here.
+            infos.push(flag(key::PMIX_IMMEDIATE));
+        }
         Ok(Get { proc, key, infos })
     }
 
@@ -177,7 +182,7 @@ pub unsafe extern "C" fn get(
     border::status("PMIx_Get", || {
         let running = Library::running()?;
         // SAFETY: the caller guarantees what `Get::read` demands.
-        let get = unsafe { Get::read(running.me(), proc, key, info, ninfo) }?;
+        let get = unsafe { Get::read(&running, proc, key, info, ninfo) }?;
         let is_static = get.infos.is_true(key::PMIX_GET_STATIC_VALUES);
         let is_kept = get.infos.is_true(key::PMIX_GET_POINTER_VALUES);
         let found = wait("PMIx_Get", |client| get.run(client))?;
@@ -227,7 +232,7 @@ pub unsafe extern "C" fn get_nb(
         let running = Library::running()?;
         let callback = cbfunc.ok_or(code::PMIX_ERR_BAD_PARAM)?;
         // SAFETY: the caller guarantees what `Get::read` demands.
-        let get = unsafe { Get::read(running.me(), proc, key, info, ninfo) }?;
+        let get = unsafe { Get::read(&running, proc, key, info, ninfo) }?;
         let data = ProgramData::new(cbdata);
         begin(
             |client| get.run(client),

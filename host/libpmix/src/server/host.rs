@@ -121,7 +121,6 @@ impl HostServer {
     fn note(&self, notice: HostNotice) {
         match notice {
             HostNotice::ClientConnected(proc) => self.client_connected(&proc),
-            HostNotice::ClientFinalized(proc) => self.client_finalized(&proc),
             HostNotice::ClientLost(proc) => self.tell(Event {
                 code: code::PMIX_ERR_LOST_CONNECTION,
                 source: Some(proc.clone()),

@@ -854,13 +854,13 @@ fn host_is_told_of_its_procs_with_their_objects() {
             0
         );
         server.carry_out();
-        for notice in [
-            HostNotice::ClientConnected(proc("job", 1)),
-            HostNotice::ClientFinalized(proc("job", 1)),
-            HostNotice::ClientConnected(proc("tool", 0)),
-        ] {
-            server.send(&ServerMessage::Notice(notice));
-        }
+        let connected = |proc| ServerMessage::Notice(HostNotice::ClientConnected(proc));
+        server.send(&connected(proc("job", 1)));
+        server.call(HostUpcall::ClientFinalized {
+            proc: proc("job", 1),
+        });
+        assert_eq!(server.answer(), Ok(UpcallResult::Done));
+        server.send(&connected(proc("tool", 0)));
         let function = if newer.is_some() {
             "connected2"
         } else {

@@ -6,7 +6,7 @@ use crate::{
     host_environment::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture},
 };
 use peal_core::{
-    job::{JobSpec, ProcPhase},
+    job::JobSpec,
     job_control::{Cleanup, JobControl, NotDone},
     server::Purpose,
     supported::Supported,
@@ -118,6 +118,15 @@ impl HostRouter {
     }
 }
 
+/// Passes an event on to a host environment, with the name of the server that it comes from: some host
+/// environments bring it back.
+fn pass_on(remote: Arc<RemoteHost>, event: &Event) {
+    let mut event = event.clone();
+    let origin = Value::Proc(remote.name.clone());
+    event.infos.push(Info::new(key::PMIX_EVENT_PROXY, origin));
+    spawn_upcall(remote, HostUpcall::Notify { event });
+}
+
 /// Adds the user of a requester to infos, as the C library does for published data.
 fn with_user(mut infos: Vec<Info>, uid: u32) -> Vec<Info> {
     infos.push(Info::new(key::PMIX_USERID, Value::Uint32(uid)));
@@ -156,14 +165,28 @@ impl HostEnvironment for HostRouter {
         self.local.process_found(proc, pid);
     }
 
-    fn client_departed(&self, proc: &Proc, life: ProcPhase) {
+    fn client_finalized(&self, proc: Proc) -> UpcallFuture<'_, ()> {
+        let Some(remote) = self.remote(&proc.nspace) else {
+            return self.local.client_finalized(proc);
+        };
+        Box::pin(async move {
+            // The end of the proc is reported to the local services, too, which clean up after it.
+            let local = self.local.client_finalized(proc.clone());
+            let upcall = HostUpcall::ClientFinalized { proc };
+            let answer = done(remote.call(upcall).await);
+            local.await?;
+            match answer {
+                Err(code::PMIX_ERR_NOT_SUPPORTED) => Ok(()),
+                answer => answer,
+            }
+        })
+    }
+
+    fn client_lost(&self, proc: &Proc) {
         if let Some(remote) = self.remote(&proc.nspace) {
-            remote.notice(match life {
-                ProcPhase::Finalized => HostNotice::ClientFinalized(proc.clone()),
-                _ => HostNotice::ClientLost(proc.clone()),
-            });
+            remote.notice(HostNotice::ClientLost(proc.clone()));
         }
-        self.local.client_departed(proc, life);
+        self.local.client_lost(proc);
     }
 
     fn tool_departed(&self, tool: &Proc) {
@@ -204,8 +227,7 @@ impl HostEnvironment for HostRouter {
     fn notify(&self, event: Arc<Event>) -> EventHandling {
         match self.notified(&event) {
             Some(remote) => {
-                let event = (*event).clone();
-                spawn_upcall(remote, HostUpcall::Notify { event });
+                pass_on(remote, &event);
                 EventHandling::ByHost
             }
             None => self.local.notify(event),
@@ -214,8 +236,7 @@ impl HostEnvironment for HostRouter {
 
     fn distribute(&self, event: &Arc<Event>) {
         if let Some(remote) = self.notified(event) {
-            let event = (**event).clone();
-            spawn_upcall(remote, HostUpcall::Notify { event });
+            pass_on(remote, event);
         }
     }
 

@@ -79,6 +79,15 @@ impl RemoteHost {
     /// `PMIX_ERR_OUT_OF_RESOURCE` if too many upcalls are open.
     pub(super) async fn call(&self, upcall: HostUpcall) -> UpcallAnswer {
         let kind = upcall.kind();
+        let answer = self.answer_to(upcall).await;
+        if let Err(status) = &answer {
+            tracing::debug!(host = %self.name, upcall = ?kind, %status, "upcall failed");
+        }
+        answer
+    }
+
+    async fn answer_to(&self, upcall: HostUpcall) -> UpcallAnswer {
+        let kind = upcall.kind();
         if !self.offers(kind) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::handle::ServerHandle;
 use peal_core::{server::EventBudget, user_scope::UserScope};
-use peal_model::{Event, Status, UserIdentity, code};
+use peal_model::{Event, Infos, Status, UserIdentity, Value, code, key};
 use peal_stub::{HostReply, HostRequest, RequestNumber, ServerMessage, StubMessage, StubRefusal};
 use std::{future::Future, io, sync::Arc, time::Duration};
 use thiserror::Error;
@@ -158,6 +158,12 @@ impl Session {
 
     /// Raises an event for the procs of this node.
     fn notify(&self, event: Event) -> Result<(), Status> {
+        // Open MPI's daemons pass an event on to all nodes, that of its source too, where the procs have
+        // heard it already.
+        if event.infos.value_of(key::PMIX_EVENT_PROXY) == Some(&Value::Proc(self.host.name.clone()))
+        {
+            return Ok(());
+        }
         let own = self.host.identity;
         let reach = if own.uid == 0 {
             UserScope::Everybody

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `arguments` | what is passed to the host environment, in its C form |
 //! | `answers` | upcalls that are not answered, and the callbacks that answer them |
-//! | `clients` | procs that connect and finalize, for which nothing waits |
+//! | `clients` | procs that connect and finalize |
 //! | `collectives`, `data`, `jobs`, `events`, `services` | one function for each upcall |
 //!
 //! An upcall returns at once. `PMIX_SUCCESS` says that the callback comes, from any thread, possibly
@@ -59,7 +59,7 @@ impl HostModule {
             // The connections of procs are told without an answer. No host gets a socket to listen on.
             client_connected: _,
             client_connected2: _,
-            client_finalized: _,
+            client_finalized,
             listener: _,
             abort,
             fence_nb,
@@ -88,6 +88,7 @@ impl HostModule {
         } = self.0;
         let members = [
             (UpcallKind::Abort, abort.is_some()),
+            (UpcallKind::ClientFinalized, client_finalized.is_some()),
             (UpcallKind::Fence, fence_nb.is_some()),
             (UpcallKind::DirectModex, direct_modex.is_some()),
             (UpcallKind::Publish, publish.is_some()),
@@ -162,6 +163,7 @@ impl HostServer {
                 message,
                 targets,
             } => self.abort(&source, status, message, &targets),
+            HostUpcall::ClientFinalized { proc } => self.client_finalized(proc),
             HostUpcall::Fence { procs, infos, data } => self.fence(&procs, &infos, &data),
             HostUpcall::DirectModex { proc, infos } => self.direct_modex(proc, &infos),
             HostUpcall::Publish { source, infos } => self.publish(source, &infos),
@@ -266,6 +268,7 @@ fn completed(kind: UpcallKind) -> Result<UpcallResult, Status> {
             Err(code::PMIX_ERROR)
         }
         UpcallKind::Abort
+        | UpcallKind::ClientFinalized
         | UpcallKind::Publish
         | UpcallKind::Unpublish
         | UpcallKind::Connect
