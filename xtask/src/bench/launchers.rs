@@ -22,10 +22,12 @@ const PROCS_WITH_FENCES: u32 = 2;
 /// Place of the command on nodes, where the library looks for it.
 const COMMAND: &str = "/usr/bin/peal";
 
-/// Width of Slurm's tree of nodes. With its default of 50 a fence without data waits for no other
-/// node on the installed library, while Peal's library makes it wait in any tree. Below the number of
-/// nodes both wait, so that the same is compared.
-const TREE_WIDTH: u32 = NODES - 1;
+/// Variable of the algorithm by which Slurm's plugin carries out fences, and its value. By itself the
+/// plugin takes a tree for a fence without data, and with fewer nodes than `TreeWidth` (50) such a
+/// fence waits for no other node on the installed library. Peal's library gives each fence a byte, so
+/// that the plugin takes the ring, which waits for all. A fence that does not wait is no peer: here
+/// it takes the ring on all sides.
+const FENCE: [&str; 2] = ["SLURM_PMIX_FENCE", "ring"];
 
 /// Libraries of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,11 +144,7 @@ impl BenchLab {
             });
         Ok(match launcher {
             LabLauncher::Slurm => {
-                let settings = SlurmSettings {
-                    tree_width: TREE_WIDTH,
-                    ..SlurmSettings::default()
-                };
-                BenchLab::Slurm(SlurmLab::start(setup, &settings)?)
+                BenchLab::Slurm(SlurmLab::start(setup, &SlurmSettings::default())?)
             }
             LabLauncher::Mpirun => BenchLab::Mpirun(MpirunLab::start(setup)?),
         })
@@ -174,7 +172,9 @@ impl BenchLab {
             }
             LauncherJob::Fences { count, warm } => {
                 let words = [program("fence_pmix"), count.to_string(), warm.to_string()];
-                let command = self.job(NODES * PROCS_WITH_FENCES, words)?;
+                let mut command = self.job(NODES * PROCS_WITH_FENCES, words)?;
+                let [variable, algorithm] = FENCE;
+                command.env(variable, algorithm);
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
         };
@@ -189,7 +189,12 @@ impl BenchLab {
     fn job<const WORDS: usize>(&self, procs: u32, program: [String; WORDS]) -> Result<Command> {
         let procs = procs.to_string();
         match self {
-            BenchLab::Slurm(slurm) => slurm.srun(["-N", &NODES.to_string(), "-n", &procs], program),
+            BenchLab::Slurm(slurm) => {
+                let nodes = NODES.to_string();
+                // By itself Slurm fills the first node.
+                let spread = "--distribution=cyclic";
+                slurm.srun(["-N", &nodes, "-n", &procs, spread], program)
+            }
             BenchLab::Mpirun(mpirun) => mpirun.mpirun(["-n", &procs, "--map-by", "node"], program),
         }
     }
