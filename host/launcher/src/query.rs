@@ -5,7 +5,7 @@ use super::{
     job_request::JobRequest,
     memory,
     reaper::ChildReaper,
-    registered::RegisteredProcs,
+    registered::{ProcProcess, RegisteredProcs},
     usage_query,
 };
 use peal_core::{job::JobSpec, owner::Owner};
@@ -75,6 +75,15 @@ impl JobTable {
             .and_then(|job| job.registered())
         {
             procs.add(proc.rank, pid);
+        }
+    }
+
+    /// Returns the process of a proc of an adopted job, if it runs.
+    pub(super) fn known_process(&self, proc: &Proc) -> Option<u32> {
+        let jobs = self.jobs();
+        match jobs.get(&proc.nspace)?.registered()?.process_of(proc.rank) {
+            ProcProcess::Running(pid) => Some(pid),
+            ProcProcess::Unknown | ProcProcess::Ended => None,
         }
     }
 
