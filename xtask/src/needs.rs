@@ -3,7 +3,7 @@
 //! test with a missing need is ignored with the reason.
 use crate::{command::run_quietly, kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
-use peal_labs::{Lab, LabSetup};
+use peal_labs::{Lab, LabLauncher, LabSetup};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -181,22 +181,8 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             "needs permission to create networks (unshare, ip)",
             can_isolate_network(is_root),
         ),
-        need(
-            "slurm_lab",
-            "needs root, namespaces with overlays, and Slurm (`cargo xtask prepare`)",
-            has_labs
-                && programs.join("labs/hello_pmix").exists()
-                && test_servers::slurm_packages(&test_servers)
-                    .join("usr/sbin/slurmd")
-                    .exists(),
-        ),
-        need(
-            "mpirun_lab",
-            "needs root, namespaces with overlays, and Open MPI 4.1 (Debian: openmpi-bin, libopenmpi-dev)",
-            has_labs
-                && Release::Four.is_here(&test_servers)
-                && programs.join("labs/hello_mpi").exists(),
-        ),
+        slurm_lab(root, has_labs),
+        mpirun_lab(root, has_labs),
         need(
             "cgroups",
             "needs permission to create control groups (cgroup v2)",
@@ -213,6 +199,37 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             kernel::confines(),
         ),
     ])
+}
+
+fn slurm_lab(root: &Path, has_labs: bool) -> TestNeed {
+    let slurm = test_servers::slurm_packages(&test_servers::directory(root));
+    TestNeed {
+        name: "slurm_lab",
+        reason: "needs root, namespaces with overlays, and Slurm (`cargo xtask prepare`)",
+        is_here: has_labs
+            && root.join("target/c/labs/hello_pmix").exists()
+            && slurm.join("usr/sbin/slurmd").exists(),
+    }
+}
+
+fn mpirun_lab(root: &Path, has_labs: bool) -> TestNeed {
+    TestNeed {
+        name: "mpirun_lab",
+        reason: "needs root, namespaces with overlays, and Open MPI 4.1 (Debian: openmpi-bin, libopenmpi-dev)",
+        is_here: has_labs
+            && Release::Four.is_here(&test_servers::directory(root))
+            && root.join("target/c/labs/hello_mpi").exists(),
+    }
+}
+
+/// Returns the reason for which this machine has no lab of a launcher; `None` if it has one.
+pub fn missing_lab(root: &Path, launcher: LabLauncher) -> Option<&'static str> {
+    let has_labs = can_have_labs(rustix::process::geteuid().is_root());
+    let need = match launcher {
+        LabLauncher::Slurm => slurm_lab(root, has_labs),
+        LabLauncher::Mpirun => mpirun_lab(root, has_labs),
+    };
+    (!need.is_here).then_some(need.reason)
 }
 
 /// Returns true if this program exists and succeeds.

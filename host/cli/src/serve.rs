@@ -25,6 +25,7 @@ use std::{
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot},
+    task::JoinSet,
 };
 
 /// Serves until a signal or an admin request ends it.
@@ -240,11 +241,17 @@ fn launcher_served(
             Some(stream.context("the standard input is no socket of a launcher")?)
         }
     };
+    // A task of its own: the caller waits for much else, too, all of which would be polled at each
+    // message. The task ends with the future.
+    let mut task = JoinSet::new();
+    if let Some(stream) = stream {
+        // The service traces why it ended.
+        task.spawn(async move { drop(stubs.serve(stream, StubRole::Owner).await) });
+    }
     Ok(async move {
-        match stream {
-            // The service traces why it ended.
-            Some(stream) => drop(stubs.serve(stream, StubRole::Owner).await),
-            None => std::future::pending().await,
+        // Without a launcher there is nothing to wait for.
+        if task.join_next().await.is_none() {
+            std::future::pending().await
         }
     })
 }

@@ -19,22 +19,20 @@ const MAX_SHADOW_CALLS: usize = 256;
 
 /// Creates the guest pools. The site's chain handles one event at a time, so it has one thread.
 pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
-    let mut threads = PoolSettings::default();
-    if let Some(number) = config.threads {
-        threads.threads = number;
-    }
+    let usual = PoolSettings::default();
+    let threads = config.threads.unwrap_or(usual.threads);
     let pool = |settings| GuestPool::new(settings).map(Arc::new);
     let site = PoolSettings {
         threads: NonZeroUsize::MIN,
-        ..PoolSettings::default()
+        ..usual
     };
     let policies = pool(PoolSettings {
         threads: POLICY_THREADS,
-        ..PoolSettings::default()
+        ..usual
     })?;
     let channels = pool(PoolSettings {
         threads: CHANNELS,
-        ..PoolSettings::default()
+        ..usual
     })?;
     // One thread of low priority, so that shadows take no time from the modules that act.
     let shadows = pool(PoolSettings {
@@ -44,7 +42,7 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
     })?;
     Ok(GuestPools {
         site: pool(site)?,
-        tenants: pool(threads)?,
+        tenants: pool(PoolSettings { threads, ..usual })?,
         policies,
         channels,
         shadows,

@@ -67,13 +67,15 @@ pub struct Busy {
 type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// Threads that run chains of guests. Dropping the pool waits until all accepted jobs are done.
+///
+/// The first thread starts with the pool, so that each accepted job is run. Further ones start when
+/// there are more jobs than threads: a server without modules needs none of them.
 pub struct GuestPool {
     settings: PoolSettings,
     shared: Arc<SharedJobs>,
-    threads: Vec<JoinHandle<()>>,
 }
 
-/// Jobs that wait for a thread, and threads that wait for a job.
+/// Jobs that wait for a thread, and the threads.
 #[derive(Default)]
 struct SharedJobs(Mutex<PoolState>);
 
@@ -83,6 +85,9 @@ struct PoolState {
     /// Threads that wait for a job. The last one is woken first: what it ran last is still in the
     /// caches of its processor.
     idle: Vec<Thread>,
+    /// Number of threads that run a job.
+    busy: usize,
+    threads: Vec<JoinHandle<()>>,
     /// True if the pool takes no more jobs.
     is_closed: bool,
 }
@@ -99,6 +104,7 @@ impl SharedJobs {
         loop {
             let mut state = self.lock();
             if let Some(job) = state.jobs.pop_front() {
+                state.busy = state.busy.saturating_add(1);
                 return Some(job);
             }
             if state.is_closed {
@@ -116,27 +122,28 @@ impl SharedJobs {
 }
 
 impl GuestPool {
-    /// Starts the threads. Returns an error if the system refuses one.
+    /// Starts the first thread. Returns an error if the system refuses it.
     pub fn new(settings: PoolSettings) -> io::Result<GuestPool> {
-        let shared = Arc::new(SharedJobs::default());
-        let mut pool = GuestPool {
+        let pool = GuestPool {
             settings,
-            shared: Arc::clone(&shared),
-            threads: Vec::new(),
+            shared: Arc::default(),
         };
-        for at in 0..settings.threads.get() {
-            let shared = Arc::clone(&shared);
-            let thread = thread::Builder::new()
-                .name(format!("peal-guest-{at}"))
-                .stack_size(STACK)
-                .spawn(move || {
-                    settings.priority.take();
-                    work(&shared);
-                });
-            // If the system refuses a thread, dropping the pool ends those that were started.
-            pool.threads.push(thread?);
-        }
+        pool.start_thread(&mut pool.shared.lock())?;
         Ok(pool)
+    }
+
+    fn start_thread(&self, state: &mut PoolState) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let priority = self.settings.priority;
+        let thread = thread::Builder::new()
+            .name(format!("peal-guest-{}", state.threads.len()))
+            .stack_size(STACK)
+            .spawn(move || {
+                priority.take();
+                work(&shared);
+            })?;
+        state.threads.push(thread);
+        Ok(())
     }
 
     /// Queues a job without waiting, or returns an error if too many wait.
@@ -149,6 +156,14 @@ impl GuestPool {
             });
         }
         state.jobs.push_back(Box::new(job));
+        let free = state.threads.len().saturating_sub(state.busy);
+        if state.jobs.len() > free
+            && state.threads.len() < self.settings.threads.get()
+            && let Err(error) = self.start_thread(&mut state)
+        {
+            // The job waits for one of those that run.
+            tracing::warn!(%error, threads = state.threads.len(), "guest thread not started");
+        }
         let idle = state.idle.pop();
         // The thread needs the lock as soon as it wakes.
         drop(state);
@@ -165,13 +180,13 @@ impl Drop for GuestPool {
         let mut state = self.shared.lock();
         state.is_closed = true;
         let idle = std::mem::take(&mut state.idle);
+        let threads = std::mem::take(&mut state.threads);
         drop(state);
         idle.iter().for_each(Thread::unpark);
         let this_thread = thread::current().id();
         // A job may hold the last reference to the pool, and its thread cannot join itself.
-        for other in self
-            .threads
-            .drain(..)
+        for other in threads
+            .into_iter()
             .filter(|thread| thread.thread().id() != this_thread)
         {
             // `work` catches panics of jobs, so the result of the thread says nothing.
@@ -188,6 +203,8 @@ fn work(shared: &SharedJobs) {
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             tracing::error!("job on guest thread panicked");
         }
+        let mut state = shared.lock();
+        state.busy = state.busy.saturating_sub(1);
     }
 }
 
@@ -202,19 +219,42 @@ mod tests {
     /// Waits until all threads of a pool are idle.
     fn await_idle(pool: &GuestPool) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while pool.shared.lock().idle.len() < pool.threads.len() {
+        let is_idle = |state: &PoolState| state.idle.len() == state.threads.len();
+        while !is_idle(&pool.shared.lock()) {
             assert!(Instant::now() < deadline, "a thread is busy");
             thread::yield_now();
         }
     }
 
-    #[test]
-    fn jobs_one_after_another_run_on_one_thread() {
-        let pool = GuestPool::new(PoolSettings {
+    fn pool_of_four() -> GuestPool {
+        GuestPool::new(PoolSettings {
             threads: NonZeroUsize::new(4).unwrap(),
             ..PoolSettings::default()
         })
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn threads_start_when_jobs_need_them_up_to_the_limit() {
+        let pool = pool_of_four();
+        let mut ends = Vec::new();
+        for threads in [1, 2, 3, 4, 4] {
+            let (end, ended) = channel::<()>();
+            pool.try_run(move || {
+                let _ = ended.recv();
+            })
+            .unwrap();
+            ends.push(end);
+            assert_eq!(pool.shared.lock().threads.len(), threads);
+        }
+        drop(ends);
+        await_idle(&pool);
+        assert_eq!(pool.shared.lock().busy, 0);
+    }
+
+    #[test]
+    fn jobs_one_after_another_run_on_one_thread() {
+        let pool = pool_of_four();
         let (tell, told) = channel();
         let mut threads = Vec::new();
         for _ in 0..8 {

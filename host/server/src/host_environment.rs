@@ -105,6 +105,12 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// the proc's launcher. Must not block.
     fn process_found(&self, proc: &Proc, pid: u32) {}
 
+    /// Returns a running process that was found for a proc ([`HostEnvironment::process_found`]). The
+    /// holder of the proc's next connection is looked for there first. Reads files in `/proc`.
+    fn known_process(&self, proc: &Proc) -> Option<u32> {
+        None
+    }
+
     /// Reports that a proc has finalized. Its finalize is answered after this.
     fn client_finalized(&self, proc: Proc) -> UpcallFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))

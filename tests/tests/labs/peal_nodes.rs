@@ -3,8 +3,8 @@ use super::placement::path_of;
 use peal_tests::{
     Done, finish,
     labs::{
-        CONTROL_NODE, ClientLibrary, LabLibraries, LabNode, NodeMount, ProbedLab, ServerLibrary,
-        SlurmLab, SlurmSettings, lab_setup, wait_until,
+        CONTROL_NODE, ClientLibrary, LabLibraries, LabNode, LabSetup, NodeMount, ProbedLab,
+        ServerLibrary, SlurmLab, SlurmSettings, lab_setup, wait_until,
     },
     program, provided, root, run, until,
 };
@@ -35,16 +35,21 @@ pub fn peal_servers(client: ClientLibrary) -> LabLibraries {
     }
 }
 
-/// Starts Slurm on nodes that have Peal's library, its command, and this configuration.
-pub fn start(nodes: u32, libraries: &LabLibraries, config: &Path) -> SlurmLab {
+/// Describes nodes that have Peal's library, its command, and this configuration.
+pub fn peal_setup(nodes: u32, libraries: &LabLibraries, config: &Path) -> LabSetup {
     let file = |source: &Path, target: &str| NodeMount {
         node: None,
         source: source.to_owned(),
         target: target.into(),
     };
-    let setup = lab_setup(nodes, libraries)
+    lab_setup(nodes, libraries)
         .mount(file(&program("peal"), COMMAND))
-        .mount(file(config, CONFIG));
+        .mount(file(config, CONFIG))
+}
+
+/// Starts Slurm on nodes that have Peal's library, its command, and this configuration.
+pub fn start(nodes: u32, libraries: &LabLibraries, config: &Path) -> SlurmLab {
+    let setup = peal_setup(nodes, libraries, config);
     SlurmLab::start(setup, &SlurmSettings::default()).unwrap()
 }
 

@@ -2,6 +2,7 @@
 use super::{
     attacking::{self, Attack, VictimWork},
     launch::{self, Scratch},
+    launchers::{self, LauncherJob},
     memory,
     programs::Programs,
     registering::{self, Installed},
@@ -9,6 +10,7 @@ use super::{
 };
 use crate::mpi::Release;
 use anyhow::{Context, Result};
+use peal_labs::LabLauncher;
 use std::{fs, path::PathBuf, process::Command};
 
 /// Measured values: a name (`us`, `per_s`, ...) and a number each.
@@ -56,6 +58,12 @@ pub enum MeasuredWork {
         launcher: start::Launcher,
         release: Release,
         procs: u32,
+        count: u32,
+    },
+    /// Jobs over several nodes, on each side the same.
+    Launcher {
+        launcher: LabLauncher,
+        job: LauncherJob,
         count: u32,
     },
 }
@@ -178,6 +186,11 @@ impl Arm {
                 launch::values(&launch::finish(job.command(programs, &scratch)?, &scratch)?)?
             }
             MeasuredWork::Turns(jobs) => return turns::measure(jobs, programs),
+            MeasuredWork::Launcher {
+                launcher,
+                job,
+                count,
+            } => return launchers::measure(programs, *launcher, *job, *count),
             MeasuredWork::Relay { count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.args(["relay", &count.to_string(), &warm.to_string()]);

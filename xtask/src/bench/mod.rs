@@ -3,6 +3,7 @@
 mod arm;
 mod attacking;
 mod launch;
+mod launchers;
 mod machine;
 mod memory;
 mod plan;
@@ -14,10 +15,9 @@ mod served;
 mod start;
 mod turns;
 
-use crate::mpi::Release;
 use anyhow::Result;
 use clap::ValueEnum;
-use plan::{Plan, Size};
+use plan::{Peers, Plan, Size};
 use samples::Samples;
 use std::{
     fs,
@@ -105,6 +105,8 @@ pub enum Group {
     Register,
     /// An MPI program that says hello, from the start of its launcher to the end
     Start,
+    /// The same on several nodes under Slurm and mpirun with Peal's library, and fences; only as root
+    Launchers,
 }
 
 impl Bench {
@@ -117,12 +119,7 @@ impl Bench {
         };
         let programs = programs::build(root, groups)?;
         let size = if self.quick { Size::Quick } else { Size::Full };
-        let releases = programs
-            .mpi
-            .as_ref()
-            .map(|_| Release::available(&programs.test_servers))
-            .unwrap_or_default();
-        let plan = Plan::new(groups, size, programs.c.is_some(), &releases);
+        let plan = Plan::new(groups, size, &Peers::find(root, groups, &programs));
         let rounds = self.rounds.unwrap_or(if self.quick { 2 } else { 5 });
         let before = machine::load();
         let samples = measure(&plan, &programs, rounds);

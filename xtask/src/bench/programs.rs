@@ -28,6 +28,8 @@ pub struct Programs {
     pub mpi: Option<PathBuf>,
     /// Directory of the releases of Open MPI that are not the system's.
     pub test_servers: PathBuf,
+    /// Directory of Slurm's packages.
+    pub slurm: PathBuf,
 }
 
 /// Programs that are linked with `libpmix`.
@@ -36,6 +38,8 @@ pub struct CPrograms {
     pub host: PathBuf,
     /// Client that measures.
     pub client: PathBuf,
+    /// Directory of the programs of the labs.
+    pub labs: PathBuf,
     /// Library for `LD_PRELOAD` that sets `TCP_NODELAY` on all sockets.
     pub no_delay: PathBuf,
     /// Directory of Peal's `libpmix`, if a group needs it.
@@ -71,15 +75,18 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
             Ok(CPrograms {
                 host: programs.join("host"),
                 client: programs.join("bench/client"),
+                labs: programs.join("labs"),
                 no_delay: programs.join("bench/nodelay.so"),
-                peal_library: groups
-                    .contains(&Group::Libpmix)
+                peal_library: [Group::Libpmix, Group::Launchers]
+                    .iter()
+                    .any(|group| groups.contains(group))
                     .then(|| libpmix::build_for_bench(root))
                     .transpose()?,
             })
         })
         .transpose()?;
     let cache = root.join("target/test-cache");
+    let test_servers = test_servers::directory(root);
     Ok(Programs {
         peal: built.join("peal"),
         peal_without_trace,
@@ -89,7 +96,8 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
         cache,
         c,
         mpi: mpi::program(root)?,
-        test_servers: test_servers::directory(root),
+        slurm: test_servers::slurm_packages(&test_servers),
+        test_servers,
     })
 }
 

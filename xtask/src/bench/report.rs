@@ -151,11 +151,8 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
             c_programs::NOT_AVAILABLE
         );
     }
-    for release in plan.left_out() {
-        println!(
-            "without {}, which is not here (`cargo xtask test-servers` gets it)",
-            release.name()
-        );
+    for left_out in plan.left_out() {
+        println!("without {left_out}");
     }
     for (arm, why) in samples.failures() {
         println!("{arm} failed: {why}");

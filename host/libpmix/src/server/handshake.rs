@@ -7,17 +7,16 @@ use super::{
 use crate::trace;
 use peal_model::{Info, Infos, Nspace, Proc, Rank, Value, key};
 use peal_stub::{
-    FrameLimit, PROTOCOL, ServerMessage, ServerWelcome, StubHello, StubMessage, encode,
+    FrameLimit, PROTOCOL, ServerMessage, ServerWelcome, StubHello, StubMessage, StubSocket, encode,
 };
 use std::{
     env, io, mem,
     os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::net::UnixStream,
     },
     ptr,
 };
-use tokio::io::Interest;
 
 /// Connection to a server that has accepted this process.
 #[derive(Debug)]
@@ -57,9 +56,7 @@ async fn shake(
     settings: &HomeSettings,
 ) -> Result<Accepted, HomeError> {
     let (sender, receiver) = children_sockets().map_err(HomeError::Socket)?;
-    stream.set_nonblocking(true).map_err(HomeError::Socket)?;
-    let stream = tokio::net::UnixStream::from_std(stream).map_err(HomeError::Socket)?;
-    let link = HostLink::new(stream);
+    let link = HostLink::new(StubSocket::new(stream).map_err(HomeError::Socket)?);
     let mut incoming = Incoming::new();
     let answered = async {
         let sent = send_with(&link, hello, receiver.as_raw_fd()).await;
@@ -126,14 +123,10 @@ fn set_option<T>(socket: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
 
 /// Sends the beginning of these bytes together with a descriptor. Returns the number of bytes.
 async fn send_with(link: &HostLink, bytes: &[u8], descriptor: RawFd) -> io::Result<usize> {
-    let stream = link.stream();
+    let socket = link.socket();
     loop {
-        stream.writable().await?;
-        let sent = stream.try_io(Interest::WRITABLE, || {
-            send_descriptor(stream.as_raw_fd(), bytes, descriptor)
-        });
-        match sent {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        match send_descriptor(socket.as_fd().as_raw_fd(), bytes, descriptor) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.writable().await?,
             sent => return sent,
         }
     }

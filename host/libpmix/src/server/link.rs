@@ -3,20 +3,16 @@ use super::lock;
 use peal_model::{Status, code};
 use peal_stub::{
     CodecError, FrameLimit, HostReply, HostRequest, RequestNumber, ServerMessage, StubDecoder,
-    StubMessage, UpcallNumber, UpcallResult, encode,
+    StubMessage, StubSocket, UpcallNumber, UpcallResult, encode,
 };
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    os::fd::AsRawFd,
+    os::fd::{AsFd, AsRawFd},
     sync::Mutex,
 };
 use thiserror::Error;
-use tokio::{
-    io::Interest,
-    net::UnixStream,
-    sync::{Notify, oneshot},
-};
+use tokio::sync::{Notify, oneshot};
 
 /// Number of bytes that are read at once.
 const READ: usize = 64 << 10;
@@ -38,7 +34,7 @@ pub(super) enum LinkError {
 /// Stream to the server.
 #[derive(Debug)]
 pub(super) struct HostLink {
-    stream: UnixStream,
+    socket: StubSocket,
     /// Bytes for which the socket had no room.
     outgoing: Mutex<VecDeque<u8>>,
     /// Wakes the task that writes them.
@@ -87,18 +83,18 @@ impl PendingReply {
 }
 
 impl HostLink {
-    /// Takes a connected stream. Must be called in the context of the progress thread's runtime.
-    pub(super) fn new(stream: UnixStream) -> HostLink {
+    /// Takes a connected socket.
+    pub(super) fn new(socket: StubSocket) -> HostLink {
         HostLink {
-            stream,
+            socket,
             outgoing: Mutex::default(),
             has_outgoing: Notify::new(),
             state: Mutex::default(),
         }
     }
 
-    pub(super) fn stream(&self) -> &UnixStream {
-        &self.stream
+    pub(super) fn socket(&self) -> &StubSocket {
+        &self.socket
     }
 
     /// Sends a request. Requests of one thread arrive in their order.
@@ -148,7 +144,7 @@ impl HostLink {
     pub(super) fn send_bytes(&self, bytes: &[u8]) {
         let mut outgoing = lock(&self.outgoing);
         let sent = if outgoing.is_empty() {
-            self.write(bytes).unwrap_or(0)
+            self.socket.try_send(bytes).unwrap_or(0)
         } else {
             0
         };
@@ -158,28 +154,17 @@ impl HostLink {
         }
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.try_io(Interest::WRITABLE, || {
-            // Without a signal: this process may be one that a broken pipe would end.
-            let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-            let socket = self.stream.as_raw_fd();
-            // SAFETY: the pointer and the length are those of a slice.
-            let sent = unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags) };
-            usize::try_from(sent).map_err(|_| io::Error::last_os_error())
-        })
-    }
-
     /// Sends what the socket had no room for, until it is broken.
     pub(super) async fn send_outgoing(&self) {
         loop {
             self.has_outgoing.notified().await;
-            while self.stream.writable().await.is_ok() {
+            while self.socket.writable().await.is_ok() {
                 let mut outgoing = lock(&self.outgoing);
                 let (first, _) = outgoing.as_slices();
                 if first.is_empty() {
                     break;
                 }
-                match self.write(first) {
+                match self.socket.try_send(first) {
                     Ok(sent) => drop(outgoing.drain(..sent)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(_) => {
@@ -207,7 +192,7 @@ impl HostLink {
         lock(&self.state).phase = LinkPhase::Closed;
         // SAFETY: the descriptor is open as long as the stream. A forked child may have another one
         // of it, so that its end alone would not be the end of the stream.
-        unsafe { libc::shutdown(self.stream.as_raw_fd(), libc::SHUT_RDWR) };
+        unsafe { libc::shutdown(self.socket.as_fd().as_raw_fd(), libc::SHUT_RDWR) };
     }
 
     /// Fails all open requests, since no reply comes any more.
@@ -248,12 +233,9 @@ impl Incoming {
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(message);
             }
-            link.stream.readable().await?;
-            match link.stream.try_read(&mut self.piece) {
-                Ok(0) => return Err(LinkError::Ended),
-                Ok(len) => self.decoder.push(self.piece.get(..len).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
+            match link.socket.read(&mut self.piece).await? {
+                0 => return Err(LinkError::Ended),
+                len => self.decoder.push(self.piece.get(..len).unwrap_or_default()),
             }
         }
     }

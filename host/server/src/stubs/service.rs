@@ -12,7 +12,7 @@ use peal_core::server::EventBudget;
 use peal_model::{Info, Infos, Nspace, Proc, Rank, UserIdentity, key};
 use peal_stub::{
     EnvironmentVariable, FrameLimit, PROTOCOL, ServerMessage, ServerWelcome, StubHello,
-    StubMessage, StubRefusal,
+    StubMessage, StubRefusal, StubSocket,
 };
 use peal_wire::variable;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -139,10 +139,10 @@ impl StubService {
         };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let process = peer.pid().and_then(watched);
-        let (read, write) = stream.into_split();
+        let socket = Arc::new(StubSocket::new(stream.into_std()?)?);
         let limit = self.settings.frame_limit;
-        let mut receiver = MessageReceiver::new(read, limit);
-        let mut sender = MessageSender::new(write, limit);
+        let mut receiver = MessageReceiver::new(socket.clone(), limit);
+        let mut sender = MessageSender::new(socket, limit);
         let first = timeout(self.settings.hello_timeout, receiver.first()).await;
         let first = first.map_err(|_| SessionError::Slow(self.settings.hello_timeout))?;
         let (hello, descriptor) = match first? {

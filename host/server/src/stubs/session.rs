@@ -262,14 +262,14 @@ mod tests {
     use super::*;
     use crate::stubs::remote_host::UpcallLimits;
     use peal_model::{Nspace, Proc, Rank};
-    use peal_stub::{FrameLimit, HostUpcall, UpcallKind, UpcallResult, encode};
+    use peal_stub::{FrameLimit, HostUpcall, StubSocket, UpcallKind, UpcallResult, encode};
     use tokio::{io::AsyncWriteExt, net::UnixStream};
 
     #[tokio::test]
     async fn answer_behind_unfinished_requests_is_read() {
         let (mut stub, server) = UnixStream::pair().unwrap();
-        let (read, _write) = server.into_split();
-        let receiver = MessageReceiver::new(read, FrameLimit::default());
+        let socket = StubSocket::new(server.into_std().unwrap()).unwrap();
+        let receiver = MessageReceiver::new(Arc::new(socket), FrameLimit::default());
         let name = Proc::new(Nspace::new("host").unwrap(), Rank(0));
         let identity = UserIdentity { uid: 0, gid: 0 };
         let (outgoing, mut sent) = mpsc::channel(8);

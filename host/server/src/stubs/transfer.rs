@@ -1,17 +1,14 @@
 //! Frames on the socket of a stub, and the descriptor that comes with its first one.
-use peal_stub::{CodecError, FrameLimit, StubDecoder};
+use peal_stub::{CodecError, FrameLimit, StubDecoder, StubSocket};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     io::{self, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
+    sync::Arc,
 };
 use thiserror::Error;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, Interest},
-    net::unix::{OwnedReadHalf, OwnedWriteHalf},
-};
 
 /// Number of bytes that are read at once.
 const PIECE: usize = 65_536;
@@ -32,15 +29,15 @@ pub enum TransferError {
 
 /// Receiving end of a connection.
 pub(super) struct MessageReceiver {
-    stream: OwnedReadHalf,
+    socket: Arc<StubSocket>,
     decoder: StubDecoder,
     buffer: Vec<u8>,
 }
 
 impl MessageReceiver {
-    pub(super) fn new(stream: OwnedReadHalf, limit: FrameLimit) -> MessageReceiver {
+    pub(super) fn new(socket: Arc<StubSocket>, limit: FrameLimit) -> MessageReceiver {
         MessageReceiver {
-            stream,
+            socket,
             decoder: StubDecoder::new(limit),
             buffer: vec![0; PIECE],
         }
@@ -54,7 +51,7 @@ impl MessageReceiver {
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(Some(message));
             }
-            let count = self.stream.read(&mut self.buffer).await?;
+            let count = self.socket.read(&mut self.buffer).await?;
             if count == 0 {
                 return match self.decoder.pending() {
                     0 => Ok(None),
@@ -77,10 +74,8 @@ impl MessageReceiver {
                 return Ok(Some((message, descriptor)));
             }
             let buffer = &mut self.buffer;
-            let stream: &tokio::net::UnixStream = self.stream.as_ref();
-            let (count, received) = stream
-                .async_io(Interest::READABLE, || receive(stream, buffer))
-                .await?;
+            let received = self.socket.read_by(|stream| receive(stream, buffer));
+            let (count, received) = received.await?;
             if count == 0 {
                 return Ok(None);
             }
@@ -111,18 +106,27 @@ fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Ow
 
 /// Sending end of a connection.
 pub(super) struct MessageSender {
-    stream: OwnedWriteHalf,
+    socket: Arc<StubSocket>,
     limit: FrameLimit,
 }
 
 impl MessageSender {
-    pub(super) fn new(stream: OwnedWriteHalf, limit: FrameLimit) -> MessageSender {
-        MessageSender { stream, limit }
+    pub(super) fn new(socket: Arc<StubSocket>, limit: FrameLimit) -> MessageSender {
+        MessageSender { socket, limit }
     }
 
     pub(super) async fn send<T: Serialize>(&mut self, message: &T) -> Result<(), TransferError> {
         let frame = peal_stub::encode(message, self.limit)?;
-        self.stream.write_all(&frame).await?;
+        let mut rest = frame.as_slice();
+        while !rest.is_empty() {
+            match self.socket.try_send(rest) {
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.socket.writable().await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 }

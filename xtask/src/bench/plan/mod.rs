@@ -1,14 +1,18 @@
 //! Arms of the bench, rows that compare them, and their bounds.
+mod launchers;
 mod libpmix;
 
 use super::{
     Group,
     arm::{Arm, Hosts, JobMeasurement, MeasuredWork, Side},
     attacking::VictimWork,
+    programs::Programs,
     registering::Installed,
     start::Launcher,
 };
-use crate::mpi::Release;
+use crate::{mpi::Release, needs};
+use peal_labs::LabLauncher;
+use std::{fmt, path::Path};
 
 /// Number of repetitions within a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,8 +40,83 @@ pub struct Plan {
     pub rows: Vec<ResultRow>,
     size: Size,
     with_c: bool,
-    /// Releases that are left out because they are not installed.
-    left_out: Vec<Release>,
+    left_out: Vec<LeftOut>,
+}
+
+/// Peers that this machine has.
+pub struct Peers {
+    /// True if `libpmix` is there.
+    c: bool,
+    /// Releases of Open MPI.
+    releases: Vec<Release>,
+    /// Launchers without a lab, and the reasons.
+    lacking: Vec<LackingLab>,
+}
+
+/// Lab that this machine cannot have.
+#[derive(Clone, Copy)]
+pub struct LackingLab {
+    launcher: LabLauncher,
+    reason: &'static str,
+}
+
+impl Peers {
+    /// Looks for the peers of these groups.
+    pub fn find(root: &Path, groups: &[Group], programs: &Programs) -> Peers {
+        let releases = programs
+            .mpi
+            .as_ref()
+            .map(|_| Release::available(&programs.test_servers));
+        // Labs are started for this check.
+        let launchers: &[LabLauncher] = if groups.contains(&Group::Launchers) {
+            &[LabLauncher::Slurm, LabLauncher::Mpirun]
+        } else {
+            &[]
+        };
+        let lacking = launchers.iter().filter_map(|launcher| {
+            let reason = needs::missing_lab(root, *launcher)?;
+            Some(LackingLab {
+                launcher: *launcher,
+                reason,
+            })
+        });
+        Peers {
+            c: programs.c.is_some(),
+            releases: releases.unwrap_or_default(),
+            lacking: lacking.collect(),
+        }
+    }
+
+    /// Returns the lab of this launcher if it is lacking.
+    fn lacks_lab(&self, launcher: LabLauncher) -> Option<LackingLab> {
+        self.lacking
+            .iter()
+            .find(|lab| lab.launcher == launcher)
+            .copied()
+    }
+}
+
+/// Peer whose rows are left out.
+pub enum LeftOut {
+    /// Release of Open MPI that is not installed.
+    Release(Release),
+    /// Launcher without a lab.
+    Lab(LackingLab),
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LeftOut::Release(release) => write!(
+                f,
+                "{}, which is not here (`cargo xtask test-servers` gets it)",
+                release.name()
+            ),
+            LeftOut::Lab(LackingLab { launcher, reason }) => {
+                write!(f, "nodes with {}: {reason}", launcher.name())
+            }
+        }
+    }
 }
 
 /// Row of the results.
@@ -99,14 +178,13 @@ fn metric(arm: &str, name: &'static str) -> Metric {
 }
 
 impl Plan {
-    /// Creates the plan of these groups, for these releases of Open MPI. Arms that need `libpmix`
-    /// are left out if it is missing.
-    pub fn new(groups: &[Group], size: Size, with_c: bool, releases: &[Release]) -> Plan {
+    /// Creates the plan of these groups, for these peers. Arms that need others are left out.
+    pub fn new(groups: &[Group], size: Size, peers: &Peers) -> Plan {
         let mut plan = Plan {
             arms: Vec::new(),
             rows: Vec::new(),
             size,
-            with_c,
+            with_c: peers.c,
             left_out: Vec::new(),
         };
         for group in groups {
@@ -132,7 +210,8 @@ impl Plan {
                 Group::Register => plan.register(),
                 Group::Start => Release::BOTH
                     .into_iter()
-                    .for_each(|release| plan.start(release, releases)),
+                    .for_each(|release| plan.start(release, &peers.releases)),
+                Group::Launchers => plan.launchers(peers),
             }
         }
         plan.rows.retain(|row| {
@@ -148,8 +227,8 @@ impl Plan {
         self.with_c
     }
 
-    /// Returns the releases of Open MPI that were left out.
-    pub fn left_out(&self) -> &[Release] {
+    /// Returns the peers that were left out.
+    pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
@@ -161,7 +240,7 @@ impl Plan {
             | MeasuredWork::Register { .. } => false,
             MeasuredWork::Start { .. } => false,
             // Sides that need it were left out before.
-            MeasuredWork::Turns(_) => false,
+            MeasuredWork::Turns(_) | MeasuredWork::Launcher { .. } => false,
             MeasuredWork::Job(JobMeasurement { side, .. }) | MeasuredWork::Growth { side, .. } => {
                 !side.is_without_c()
             }
@@ -943,7 +1022,7 @@ impl Plan {
 
     fn start(&mut self, release: Release, here: &[Release]) {
         if !here.contains(&release) {
-            return self.left_out.push(release);
+            return self.left_out.push(LeftOut::Release(release));
         }
         let procs = 4;
         let count = self.size.of(10);
@@ -981,8 +1060,16 @@ mod tests {
     use clap::ValueEnum;
     use std::collections::BTreeSet;
 
+    fn peers(c: bool) -> Peers {
+        Peers {
+            c,
+            releases: Release::BOTH.into(),
+            lacking: Vec::new(),
+        }
+    }
+
     fn full(with_c: bool) -> Plan {
-        Plan::new(Group::value_variants(), Size::Full, with_c, &Release::BOTH)
+        Plan::new(Group::value_variants(), Size::Full, &peers(with_c))
     }
 
     #[test]
@@ -1008,7 +1095,7 @@ mod tests {
     #[test]
     fn every_group_has_rows_with_the_c_library() {
         for group in Group::value_variants() {
-            let plan = Plan::new(&[*group], Size::Quick, true, &Release::BOTH);
+            let plan = Plan::new(&[*group], Size::Quick, &peers(true));
             assert!(!plan.rows.is_empty(), "{group:?}");
         }
     }

@@ -1,0 +1,132 @@
+//! Jobs under Open MPI's `mpirun`, whose daemons run on Peal's servers: the library is in the place of the installed one.
+use super::{
+    mpirun::check_mpi_programs,
+    peal_nodes::{Configuration, libraries, peal_servers, peal_setup},
+    slurm::check_hello,
+};
+use peal_needs::needs;
+use peal_tests::labs::{
+    ClientLibrary, ExpectedExit, MpirunLab, PROBE_NODES, ProbeCase, ProbeOutcome, RankLine,
+    all_is_tried, check_probes, run_in_lab,
+};
+
+/// Probes of Peal's library under `mpirun`.
+const PEAL: [ProbeCase; 8] = [
+    ProbeCase {
+        probe: "event local 0,1 FILE",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of(0, "notify SUCCESS"),
+            RankLine::of_ranks(0, 1, "heard 1"),
+            RankLine::of_ranks(2, 5, "heard 0"),
+        ]),
+    },
+    // With the installed library, the neighbor of the source on its node hears nothing.
+    ProbeCase {
+        probe: "event namespace all FILE",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of(0, "notify SUCCESS"),
+            RankLine::of_ranks(0, 5, "heard 1"),
+        ]),
+    },
+    ProbeCase {
+        probe: "event session all FILE",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of(0, "notify SUCCESS"),
+            RankLine::of_ranks(0, 5, "heard 1"),
+        ]),
+    },
+    ProbeCase {
+        probe: "late namespace all FILE",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of(0, "notify SUCCESS"),
+            RankLine::of_ranks(0, 5, "heard 1"),
+        ]),
+    },
+    ProbeCase {
+        probe: "log",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of(0, "log to stderr SUCCESS"),
+            RankLine::of(0, "log to syslog SUCCESS"),
+        ]),
+    },
+    ProbeCase {
+        probe: "publish",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of(0, "publish SUCCESS"),
+            RankLine::of(5, "lookup SUCCESS"),
+        ]),
+    },
+    ProbeCase {
+        probe: "query",
+        outcome: ProbeOutcome::Completes(&[RankLine::of(0, "query SUCCESS")]),
+    },
+    ProbeCase {
+        probe: "barrier FILE held",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
+            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
+            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
+        ]),
+    },
+];
+
+/// More probes, for `cargo xtask labs test`.
+const PEAL_LONG: [ProbeCase; 3] = [
+    ProbeCase {
+        probe: "lost",
+        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
+    },
+    ProbeCase {
+        probe: "exit",
+        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
+    },
+    ProbeCase {
+        probe: "abort",
+        outcome: ProbeOutcome::IsEnded(ExpectedExit::Status(7)),
+    },
+];
+
+fn start(nodes: u32, client: ClientLibrary) -> MpirunLab {
+    let config = Configuration::new("");
+    let setup = peal_setup(nodes, &peal_servers(client), &config.path());
+    MpirunLab::start(setup).unwrap()
+}
+
+#[needs(mpirun_lab)]
+#[test]
+fn programs_run_under_mpirun_on_peal_with_both_libraries() {
+    for client in [
+        ClientLibrary::Stock,
+        ClientLibrary::Directory(libraries()),
+        ClientLibrary::DirectoryOnOddRanks(libraries()),
+    ] {
+        let lab = start(3, client);
+        check_hello(&lab, 3, 2);
+        check_mpi_programs(&lab);
+    }
+}
+
+#[needs(mpirun_lab)]
+#[test]
+fn mpi_procs_start_others_under_mpirun_on_peal() {
+    for client in [ClientLibrary::Stock, ClientLibrary::Directory(libraries())] {
+        let lab = start(2, client);
+        let done = run_in_lab(&lab, 1, "spawn_mpi").expect_status(0);
+        let mut lines: Vec<&str> = done.stdout.lines().collect();
+        lines.sort_unstable();
+        // Two parents count 1 each, and four children 100 each.
+        let children = (0..4).map(|rank| format!("child {rank}: of 4, sum 402"));
+        let parents = (0..2).map(|rank| format!("rank {rank}: parent of 2, sum 402"));
+        assert_eq!(lines, children.chain(parents).collect::<Vec<_>>());
+    }
+}
+
+#[needs(mpirun_lab)]
+#[test]
+fn peal_under_mpirun_serves_events_data_and_logs() {
+    let lab = start(PROBE_NODES, ClientLibrary::Stock);
+    check_probes(&lab, &PEAL);
+    if all_is_tried() {
+        check_probes(&lab, &PEAL_LONG);
+    }
+}
