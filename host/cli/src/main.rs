@@ -43,11 +43,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 use clap_complete::Shell;
 use error_text::error_text;
 use peal_server::admin::AdminRequest;
-use std::{
-    fmt::Display,
-    io::Write,
-    process::ExitCode,
-};
+use std::{fmt::Display, io::Write, process::ExitCode};
 
 /// Exit status if Peal itself failed, for example by an invalid configuration or module (as `env`
 /// and `timeout` have it).

@@ -172,15 +172,20 @@ config = {{ local_format = "rfc3164" }}
     ))
 }
 
-/// Starts rsyslog on a node, as the system's log. It ends with its node.
-fn start_syslog(node: &LabNode) -> Child {
+/// rsyslog on a node, as the system's log. It ends with its node.
+struct NodeSyslog {
+    _rsyslog: Child,
+}
+
+/// Starts rsyslog on a node, and waits until it listens.
+fn start_syslog(node: &LabNode) -> NodeSyslog {
     const CONFIG: &str = "/etc/rsyslog.conf";
     let lines = format!("module(load=\"imuxsock\")\naction(type=\"omfile\" file=\"{SYSLOG}\")\n");
     node.write(CONFIG, lines).unwrap();
     let unpacked = test_servers().join("rsyslog/usr");
     let libraries = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
     let libraries = unpacked.join(libraries);
-    let started = node
+    let rsyslog = node
         .command("env")
         .arg(format!("LD_LIBRARY_PATH={}", libraries.display()))
         .arg(unpacked.join("sbin/rsyslogd"))
@@ -191,7 +196,7 @@ fn start_syslog(node: &LabNode) -> Child {
         .spawn()
         .unwrap();
     until("rsyslog listens", || node.path("/dev/log").exists());
-    started
+    NodeSyslog { _rsyslog: rsyslog }
 }
 
 /// Runs the probes of the site, of which the first is this job of Slurm, and looks at their traces.
