@@ -5,7 +5,6 @@
  *   late RANGE RANKS FILE    the same, with registrations after the event
  *   events NUMBER       rank 0 raises this number of events
  *   replaced NUMBER FILE     rank 0 raises events, creates FILE, waits for FILE.go, and raises events again
- *   register            rank 0 registers a handler for all events
  *   log, group, control, publish, query
  *   lines NUMBER        rank 0 logs this number of lines to syslog
  *   spawn NUMBER        rank 0 spawns this number of procs
@@ -468,7 +467,6 @@ int main(int argc, char **argv)
     else if (0 == strcmp(verb, "replaced")) replaced(first, second);
     else if (0 == strcmp(verb, "wait")) wait_for_go(first);
     else if (0 == strcmp(verb, "events")) { if (is_first) raise_events(first); }
-    else if (0 == strcmp(verb, "register")) { if (is_first) listen_to(NULL); }
     else if (0 == strcmp(verb, "lines")) { if (is_first) log_lines(first); }
     else if (0 == strcmp(verb, "spawn")) { if (is_first) spawn(first); }
     else if (0 == strcmp(verb, "group")) group();

@@ -22,12 +22,8 @@ use std::{
 const SYSLOG: &str = "/var/log/syslog";
 
 /// Probes of jobs on nodes with the modules of [`site`].
-const SITE: [ProbeCase; 7] = [
-    // Slurm supports no spawn, so that its error says that the policy passed.
-    ProbeCase {
-        probe: "spawn 1",
-        outcome: ProbeOutcome::Completes(&[RankLine::of(0, "spawn NOT-SUPPORTED")]),
-    },
+const SITE: [ProbeCase; 5] = [
+    // Slurm's own answer to a spawn is NOT-SUPPORTED.
     ProbeCase {
         probe: "spawn 3",
         outcome: ProbeOutcome::Completes(&[RankLine::of(0, "spawn INSUFFICIENT RESOURCES")]),
@@ -43,10 +39,6 @@ const SITE: [ProbeCase; 7] = [
     ProbeCase {
         probe: "events 20",
         outcome: ProbeOutcome::Completes(&[RankLine::of(0, "notify RESOURCE-BUSY")]),
-    },
-    ProbeCase {
-        probe: "register",
-        outcome: ProbeOutcome::Completes(&[RankLine::of(0, "register SERVER FAILED REQUEST")]),
     },
     // Rank 2 is on the second node.
     ProbeCase {
@@ -66,64 +58,38 @@ struct ListedDecision {
 }
 
 /// Decisions on the node of rank 0.
-const DECISIONS: [ListedDecision; 6] = [
+const DECISIONS: [ListedDecision; 4] = [
     ListedDecision {
         probe: 0,
-        hook: "spawn",
-        outcome: "granted",
-        policy: "the default",
-    },
-    ListedDecision {
-        probe: 1,
         hook: "spawn",
         outcome: "denied:PMIX_ERR_JOB_INSUFFICIENT_RESOURCES",
         policy: "policy \"spawn-limit\"",
     },
     ListedDecision {
-        probe: 2,
+        probe: 1,
         hook: "log",
         outcome: "granted",
         policy: "the default",
     },
     ListedDecision {
-        probe: 3,
+        probe: 2,
         hook: "log",
         outcome: "denied:PMIX_ERR_RESOURCE_BUSY",
         policy: "policy \"log-limit\"",
     },
     ListedDecision {
-        probe: 4,
+        probe: 3,
         hook: "event",
         outcome: "denied:PMIX_ERR_RESOURCE_BUSY",
         policy: "policy \"quota\"",
-    },
-    ListedDecision {
-        probe: 5,
-        hook: "registration",
-        outcome: "denied:PMIX_ERR_NO_PERMISSIONS",
-        policy: "policy \"namespace-only\"",
     },
 ];
 
 /// Returns a configuration with policies about spawns, log requests and events, a handler of abnormal ends that logs them, a log
 /// channel for syslog, and a trail.
 fn site() -> Configuration {
-    let [
-        spawn_limit,
-        log_limit,
-        quota,
-        namespace_only,
-        log_abort,
-        syslog,
-    ] = [
-        "spawn-limit",
-        "log-limit",
-        "quota",
-        "namespace-only",
-        "log-abort",
-        "syslog",
-    ]
-    .map(guest);
+    let [spawn_limit, log_limit, quota, log_abort, syslog] =
+        ["spawn-limit", "log-limit", "quota", "log-abort", "syslog"].map(guest);
     Configuration::new(&format!(
         r#"
 [hosts]
@@ -153,9 +119,6 @@ path = {quota:?}
 grants = ["clock", "state"]
 config = {{ event = 10, exempt = "65534" }}
 [[module]]
-name = "namespace-only"
-path = {namespace_only:?}
-[[module]]
 name = "log-abort"
 path = {log_abort:?}
 grants = ["log-request"]
@@ -172,15 +135,20 @@ config = {{ local_format = "rfc3164" }}
     ))
 }
 
-/// Starts rsyslog on a node, as the system's log. It ends with its node.
-fn start_syslog(node: &LabNode) -> Child {
+/// rsyslog on a node, as the system's log. It ends with its node.
+struct NodeSyslog {
+    _rsyslog: Child,
+}
+
+/// Starts rsyslog on a node, and waits until it listens.
+fn start_syslog(node: &LabNode) -> NodeSyslog {
     const CONFIG: &str = "/etc/rsyslog.conf";
     let lines = format!("module(load=\"imuxsock\")\naction(type=\"omfile\" file=\"{SYSLOG}\")\n");
     node.write(CONFIG, lines).unwrap();
     let unpacked = test_servers().join("rsyslog/usr");
     let libraries = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
     let libraries = unpacked.join(libraries);
-    let started = node
+    let rsyslog = node
         .command("env")
         .arg(format!("LD_LIBRARY_PATH={}", libraries.display()))
         .arg(unpacked.join("sbin/rsyslogd"))
@@ -191,7 +159,7 @@ fn start_syslog(node: &LabNode) -> Child {
         .spawn()
         .unwrap();
     until("rsyslog listens", || node.path("/dev/log").exists());
-    started
+    NodeSyslog { _rsyslog: rsyslog }
 }
 
 /// Runs the probes of the site, of which the first is this job of Slurm, and looks at their traces.
@@ -205,9 +173,9 @@ fn check_site(lab: &SlurmLab, first_job: u32) {
             || node.read(SYSLOG).is_ok_and(|log| log.contains(&text)),
         );
     };
-    is_logged(n1, format!("{}[0]: line\n", job(2)));
+    is_logged(n1, format!("{}[0]: line\n", job(1)));
     // The handler on the second node saw the abort, and logged it.
-    is_logged(n2, format!("{}:2 has ended abnormally\n", job(6)));
+    is_logged(n2, format!("{}:2 has ended abnormally\n", job(4)));
     let list = |node, job: &str, kind| {
         let listed = ["audit", "list", "-n", "0", "--job", job, "--kind", kind];
         peal_on(lab, node, &listed).expect_status(0).stdout
@@ -218,7 +186,7 @@ fn check_site(lab: &SlurmLab, first_job: u32) {
         let is_there = |line: &str| parts.iter().all(|part| line.contains(part));
         assert!(listed.lines().any(is_there), "{decision:?}:\n{listed}");
     }
-    assert!(list("n2", &job(6), "call").contains("syslog"));
+    assert!(list("n2", &job(4), "call").contains("syslog"));
 }
 
 #[needs(slurm_lab, rsyslog)]
