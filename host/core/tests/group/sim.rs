@@ -189,6 +189,7 @@ impl Sim {
                         .cloned();
                     self.learnt.entry(at).or_default().extend(elsewhere);
                 }
+                GroupAction::AskHost(_) => panic!("no job is on other nodes"),
                 GroupAction::Lost { .. } => panic!("nobody is invited"),
                 GroupAction::AskHost(_) => panic!("the servers agree without host environments"),
                 GroupAction::Forget(jobs) => {

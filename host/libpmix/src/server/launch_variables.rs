@@ -116,7 +116,7 @@ impl LaunchEnvironment {
     fn choose(&self, prefixes: &[&str], chosen: &mut ChosenVariables) {
         for (name, value) in &self.variables {
             let begins = |prefix: &&str| name.as_bytes().starts_with(prefix.as_bytes());
-            if prefixes.iter().any(|prefix| begins(&prefix)) {
+            if prefixes.iter().any(begins) {
                 chosen.set(name.clone(), value.clone());
             }
         }
