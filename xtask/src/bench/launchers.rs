@@ -61,7 +61,7 @@ impl LauncherSide {
 /// Job that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LauncherJob {
-    /// From the start of the launcher of an MPI program that says hello to the launcher's end.
+    /// From the start of the launcher of a program that says hello to the launcher's end.
     Start { procs: u32 },
     /// Fences of procs on all nodes.
     Fences { count: u32, warm: u32 },
@@ -156,7 +156,7 @@ impl BenchLab {
         let program = |name: &str| labs.join(name).display().to_string();
         let values = match job {
             LauncherJob::Start { procs } => {
-                let command = self.job(procs, [program("hello_mpi")])?;
+                let command = self.job(procs, [program(self.hello())])?;
                 let began = Instant::now();
                 let said = launch::finish(command, &Scratch::new()?)?;
                 let ms = began.elapsed().as_secs_f64() * 1000.0;
@@ -183,6 +183,15 @@ impl BenchLab {
             slurm.wait_for_end_of_jobs()?;
         }
         Ok(values)
+    }
+
+    /// Returns the program that says hello. Ranks of Open MPI that wait yield their processor under its
+    /// own launcher alone: with more ranks than processors, `srun` would measure how long they spin.
+    fn hello(&self) -> &'static str {
+        match self {
+            BenchLab::Slurm(_) => "hello_pmix",
+            BenchLab::Mpirun(_) => "hello_mpi",
+        }
     }
 
     /// Returns the command of a job whose procs are spread over all nodes.

@@ -160,7 +160,7 @@ impl StubService {
                 return Err(SessionError::Refused(refusal));
             }
         };
-        let name = self.name(&hello, pid);
+        let name = self.name(&hello);
         let welcome = self.welcome(&hello.infos, name.clone());
         sender.send(&ServerMessage::Welcome(welcome)).await?;
         tracing::info!(host = %name, uid = identity.uid, pid, release = hello.release, "host environment connected");
@@ -239,15 +239,18 @@ impl StubService {
         Ok(place)
     }
 
-    /// Returns the name of a host environment's process: the one that it has, or a new one.
-    fn name(&self, hello: &StubHello, pid: Option<u32>) -> Proc {
+    /// Returns the name of a host environment's process: the one that it has, or a new one. It differs from
+    /// those that other servers give, by which an event that comes back to its server is known; process
+    /// ids of several nodes may be equal.
+    fn name(&self, hello: &StubHello) -> Proc {
         if let Some(name) = &hello.name {
             return name.clone();
         }
         let number = self.named.fetch_add(1, Ordering::Relaxed);
-        let pid = pid.unwrap_or_default();
+        // The name of a server is in its address, before the rank, and is its own.
+        let server = self.uri.split('.').next().unwrap_or_default();
         // Letters and digits are a valid namespace.
-        let nspace = Nspace::new(&format!("host-{pid}-{number}")).unwrap_or_default();
+        let nspace = Nspace::new(&format!("{server}-host-{number}")).unwrap_or_default();
         Proc::new(nspace, Rank(0))
     }
 
