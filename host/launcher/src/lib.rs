@@ -311,10 +311,6 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         self.table.found(proc, pid);
     }
 
-    fn known_process(&self, proc: &Proc) -> Option<u32> {
-        self.table.known_process(proc)
-    }
-
     fn supported(&self) -> &[Supported] {
         match self.launching() {
             Some(_) => supported::LAUNCHER,

@@ -89,15 +89,6 @@ impl JobTable {
         }
     }
 
-    /// Returns the process of a proc of an adopted job, if it runs.
-    pub(super) fn known_process(&self, proc: &Proc) -> Option<u32> {
-        let jobs = self.jobs();
-        match jobs.get(&proc.nspace)?.registered()?.process_of(proc.rank) {
-            ProcProcess::Running(pid) => Some(pid),
-            ProcProcess::Unknown | ProcProcess::Ended => None,
-        }
-    }
-
     /// Returns an adopted job, and the processes of the procs of all adopted jobs.
     pub(super) fn registered(
         &self,

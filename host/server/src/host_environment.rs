@@ -71,7 +71,8 @@ pub trait HostEnvironment: Send + Sync + 'static {
         ProcessLookup::Unknown
     }
 
-    /// Returns the process of a proc that runs, also of one that another launcher started.
+    /// Returns the process of a proc that runs, also of one that another launcher started. The holder of
+    /// the proc's next connection is looked for there first. Reads files in `/proc`.
     fn running_process(&self, proc: &Proc) -> Option<u32> {
         match self.process_of(proc) {
             ProcessLookup::Running(pid) => Some(pid),
@@ -104,12 +105,6 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// [`ProcessLookup::Unknown`]. The id is that of a connection, from the kernel, or was named by
     /// the proc's launcher. Must not block.
     fn process_found(&self, proc: &Proc, pid: u32) {}
-
-    /// Returns a running process that was found for a proc ([`HostEnvironment::process_found`]). The
-    /// holder of the proc's next connection is looked for there first. Reads files in `/proc`.
-    fn known_process(&self, proc: &Proc) -> Option<u32> {
-        None
-    }
 
     /// Reports that a proc has finalized. Its finalize is answered after this.
     fn client_finalized(&self, proc: Proc) -> UpcallFuture<'_, ()> {

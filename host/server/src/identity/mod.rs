@@ -252,7 +252,7 @@ impl Checker {
     /// none if the observer may not read its files. Where the launcher has named the proc's process,
     /// the search begins there: that of all processes takes longer the more procs a node has.
     fn holder_of(&self, proc: &Proc, uid: u32, inode: u64) -> Option<u32> {
-        let named = self.host.known_process(proc).and_then(|named| {
+        let named = self.host.running_process(proc).and_then(|named| {
             let holder = self.observer.holder(SearchStart::Below(named), inode)?;
             (process::user(holder.pid) == Some(uid)).then_some(holder)
         });

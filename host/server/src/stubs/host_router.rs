@@ -260,10 +260,6 @@ impl HostEnvironment for HostRouter {
         self.local.process_found(proc, pid);
     }
 
-    fn known_process(&self, proc: &Proc) -> Option<u32> {
-        self.local.known_process(proc)
-    }
-
     fn client_finalized(&self, proc: Proc) -> UpcallFuture<'_, ()> {
         let Some(remote) = self.registered(&proc.nspace) else {
             return self.local.client_finalized(proc);
