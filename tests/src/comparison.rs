@@ -163,10 +163,17 @@ impl ProgramComparison {
     /// Runs the program behind this command.
     #[track_caller]
     fn run(&self, mut command: Command) -> Done {
+        // An input that ends before the program has pushed its own would end that of the procs.
+        let (input, open_end) = std::io::pipe().unwrap();
+        if !self.host_options().is_empty() {
+            command.stdin(input);
+        }
         let mut words = self.program.split(' ');
-        run(command
+        let done = run(command
             .arg(c_program(words.next().unwrap_or_default()))
-            .args(words))
+            .args(words));
+        drop(open_end);
+        done
     }
 
     /// Returns the lines under both servers, Peal's first. Fails if there are fewer than expected.

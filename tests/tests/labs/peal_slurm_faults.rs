@@ -50,7 +50,7 @@ impl JobFault {
         match self {
             JobFault::Cancelled => "CANCELLED AT",
             JobFault::ProcKilled => "srun: error: n2: task",
-            JobFault::ServerKilled => "Error handler invoked: status = -61, source = [host-",
+            JobFault::ServerKilled => "Error handler invoked: status = -61, source = [peal-",
             JobFault::LinkCut => "Node failure on n2",
         }
     }
