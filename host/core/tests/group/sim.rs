@@ -191,7 +191,6 @@ impl Sim {
                 }
                 GroupAction::AskHost(_) => panic!("no job is on other nodes"),
                 GroupAction::Lost { .. } => panic!("nobody is invited"),
-                GroupAction::AskHost(_) => panic!("the servers agree without host environments"),
                 GroupAction::Forget(jobs) => {
                     let learnt = self.learnt.entry(at).or_default();
                     jobs.iter()
