@@ -7,4 +7,5 @@ mod peal_slurm;
 mod peal_slurm_faults;
 mod peal_slurm_site;
 mod placement;
+mod probes;
 mod slurm;

@@ -1,72 +1,31 @@
 //! Jobs under Open MPI's `mpirun`, on the installed `libpmix` on both sides.
+use super::probes::{ABORT, BARRIER, EXIT, LOCAL_EVENT, LOGS, LOST, NO_GROUPS, PUBLISHED};
 use peal_needs::needs;
 use peal_tests::labs::{
-    ExpectedExit, LabLibraries, MpirunLab, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab,
-    RankLine, all_is_tried, check_probes, lab_setup, run_in_lab,
+    LabLibraries, MpirunLab, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab, RankLine,
+    all_is_tried, check_probes, lab_setup, run_in_lab,
 };
 
 /// Probes of the installed library. After an event that leaves the node, fences and `PMIx_Finalize` hang, so that no probe here
 /// raises one.
 const STOCK: [ProbeCase; 7] = [
-    ProbeCase {
-        probe: "event local 0,1 FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 1, "heard 1"),
-            RankLine::of_ranks(2, 5, "heard 0"),
-        ]),
-    },
-    ProbeCase {
-        probe: "log",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "log to stderr SUCCESS"),
-            RankLine::of(0, "log to syslog SUCCESS"),
-        ]),
-    },
-    ProbeCase {
-        probe: "group",
-        outcome: ProbeOutcome::Completes(&[RankLine::of_ranks(0, 5, "construct NOT-SUPPORTED")]),
-    },
+    LOCAL_EVENT,
+    LOGS,
+    NO_GROUPS,
     ProbeCase {
         probe: "control",
         outcome: ProbeOutcome::Completes(&[RankLine::of(0, "control SUCCESS")]),
     },
-    ProbeCase {
-        probe: "publish",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "publish SUCCESS"),
-            RankLine::of(5, "lookup SUCCESS"),
-        ]),
-    },
+    PUBLISHED,
     ProbeCase {
         probe: "query",
         outcome: ProbeOutcome::Completes(&[RankLine::of(0, "query ERROR")]),
     },
-    ProbeCase {
-        probe: "barrier FILE held",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-        ]),
-    },
+    BARRIER,
 ];
 
 /// More probes, for `cargo xtask labs test`.
-const STOCK_LONG: [ProbeCase; 3] = [
-    ProbeCase {
-        probe: "lost",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
-    },
-    ProbeCase {
-        probe: "exit",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
-    },
-    ProbeCase {
-        probe: "abort",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Status(7)),
-    },
-];
+const STOCK_LONG: [ProbeCase; 3] = [LOST, EXIT, ABORT];
 
 fn stock(nodes: u32) -> MpirunLab {
     MpirunLab::start(lab_setup(nodes, &LabLibraries::STOCK)).unwrap()

@@ -2,89 +2,45 @@
 use super::{
     mpirun::check_mpi_programs,
     peal_nodes::{Configuration, libraries, peal_servers, peal_setup},
+    probes::{ABORT, BARRIER, EXIT, LOCAL_EVENT, LOGS, LOST, PUBLISHED, QUERY},
     slurm::check_hello,
 };
 use peal_needs::needs;
 use peal_tests::labs::{
-    ClientLibrary, ExpectedExit, MpirunLab, PROBE_NODES, ProbeCase, ProbeOutcome, RankLine,
-    all_is_tried, check_probes, run_in_lab,
+    ClientLibrary, MpirunLab, PROBE_NODES, ProbeCase, ProbeOutcome, RankLine, all_is_tried,
+    check_probes, run_in_lab,
 };
+
+/// Outcome of an event that all ranks hear, each once.
+const HEARD_BY_ALL: ProbeOutcome = ProbeOutcome::Completes(&[
+    RankLine::of(0, "notify SUCCESS"),
+    RankLine::of_ranks(0, 5, "heard 1"),
+]);
 
 /// Probes of Peal's library under `mpirun`.
 const PEAL: [ProbeCase; 8] = [
-    ProbeCase {
-        probe: "event local 0,1 FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 1, "heard 1"),
-            RankLine::of_ranks(2, 5, "heard 0"),
-        ]),
-    },
+    LOCAL_EVENT,
     // With the installed library, the neighbor of the source on its node hears nothing.
     ProbeCase {
         probe: "event namespace all FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 5, "heard 1"),
-        ]),
+        outcome: HEARD_BY_ALL,
     },
     ProbeCase {
         probe: "event session all FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 5, "heard 1"),
-        ]),
+        outcome: HEARD_BY_ALL,
     },
     ProbeCase {
         probe: "late namespace all FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 5, "heard 1"),
-        ]),
+        outcome: HEARD_BY_ALL,
     },
-    ProbeCase {
-        probe: "log",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "log to stderr SUCCESS"),
-            RankLine::of(0, "log to syslog SUCCESS"),
-        ]),
-    },
-    ProbeCase {
-        probe: "publish",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "publish SUCCESS"),
-            RankLine::of(5, "lookup SUCCESS"),
-        ]),
-    },
-    ProbeCase {
-        probe: "query",
-        outcome: ProbeOutcome::Completes(&[RankLine::of(0, "query SUCCESS")]),
-    },
-    ProbeCase {
-        probe: "barrier FILE held",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-        ]),
-    },
+    LOGS,
+    PUBLISHED,
+    QUERY,
+    BARRIER,
 ];
 
 /// More probes, for `cargo xtask labs test`.
-const PEAL_LONG: [ProbeCase; 3] = [
-    ProbeCase {
-        probe: "lost",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
-    },
-    ProbeCase {
-        probe: "exit",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
-    },
-    ProbeCase {
-        probe: "abort",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Status(7)),
-    },
-];
+const PEAL_LONG: [ProbeCase; 3] = [LOST, EXIT, ABORT];
 
 fn start(nodes: u32, client: ClientLibrary) -> MpirunLab {
     let config = Configuration::new("");

@@ -1,13 +1,14 @@
 //! Jobs under Slurm whose servers are Peal's: the library is in the place of the installed one, and Slurm is unchanged.
 use super::{
     peal_nodes::{Configuration, Daemons, libraries, peal_on, peal_servers, start},
+    probes::{ABORT, BARRIER, HEARD_ON_NODE, LOCAL_EVENT, NO_GROUPS, QUERY},
     slurm::{check_hello, check_jobs_and_ranks},
 };
 use peal_needs::needs;
 use peal_tests::{
     labs::{
-        ClientLibrary, ExpectedExit, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab, RankLine,
-        all_is_tried, check_probes, run_in_lab,
+        ClientLibrary, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab, RankLine, all_is_tried,
+        check_probes, run_in_lab,
     },
     mpi::{SUITE_LIMIT, counted, mpi4py},
     run, run_within,
@@ -16,43 +17,21 @@ use peal_tests::{
 /// Probes of Peal's library: Slurm offers fences, direct modex and abort, and Peal answers the rest for the node.
 const PEAL: [ProbeCase; 9] = [
     // With the installed library each of these ends the job.
-    ProbeCase {
-        probe: "event local 0,1 FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 1, "heard 1"),
-            RankLine::of_ranks(2, 5, "heard 0"),
-        ]),
-    },
+    LOCAL_EVENT,
     ProbeCase {
         probe: "event namespace 0,1 FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 1, "heard 1"),
-            RankLine::of_ranks(2, 5, "heard 0"),
-        ]),
+        outcome: HEARD_ON_NODE,
     },
     ProbeCase {
         probe: "event session 0,1 FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 1, "heard 1"),
-            RankLine::of_ranks(2, 5, "heard 0"),
-        ]),
+        outcome: HEARD_ON_NODE,
     },
     ProbeCase {
         probe: "late namespace 0,1 FILE",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "notify SUCCESS"),
-            RankLine::of_ranks(0, 1, "heard 1"),
-            RankLine::of_ranks(2, 5, "heard 0"),
-        ]),
+        outcome: HEARD_ON_NODE,
     },
     // Its members are on three nodes.
-    ProbeCase {
-        probe: "group",
-        outcome: ProbeOutcome::Completes(&[RankLine::of_ranks(0, 5, "construct NOT-SUPPORTED")]),
-    },
+    NO_GROUPS,
     // The data are those of the node, and rank 5 is on another one.
     ProbeCase {
         probe: "publish",
@@ -61,23 +40,10 @@ const PEAL: [ProbeCase; 9] = [
             RankLine::of(5, "lookup NOT-FOUND"),
         ]),
     },
-    ProbeCase {
-        probe: "query",
-        outcome: ProbeOutcome::Completes(&[RankLine::of(0, "query SUCCESS")]),
-    },
+    QUERY,
     // With the installed library no rank is held in a tree of this width.
-    ProbeCase {
-        probe: "barrier FILE held",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-            RankLine::of_ranks(2, 5, "fence SUCCESS, rank 0 was held"),
-        ]),
-    },
-    ProbeCase {
-        probe: "abort",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Status(7)),
-    },
+    BARRIER,
+    ABORT,
 ];
 
 #[needs(slurm_lab)]

@@ -1,4 +1,5 @@
 //! Jobs under Slurm, on the installed `libpmix` on both sides.
+use super::probes::{ABORT, EXIT, LOGS, LOST, NO_GROUPS};
 use peal_needs::needs;
 use peal_tests::labs::{
     ExpectedExit, LabLibraries, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab, RankLine,
@@ -19,17 +20,8 @@ const STOCK: [ProbeCase; 9] = [
             RankLine::of_ranks(0, 5, "heard 0"),
         ]),
     },
-    ProbeCase {
-        probe: "log",
-        outcome: ProbeOutcome::Completes(&[
-            RankLine::of(0, "log to stderr SUCCESS"),
-            RankLine::of(0, "log to syslog SUCCESS"),
-        ]),
-    },
-    ProbeCase {
-        probe: "group",
-        outcome: ProbeOutcome::Completes(&[RankLine::of_ranks(0, 5, "construct NOT-SUPPORTED")]),
-    },
+    LOGS,
+    NO_GROUPS,
     ProbeCase {
         probe: "control",
         outcome: ProbeOutcome::Completes(&[RankLine::of(0, "control NOT-SUPPORTED")]),
@@ -45,10 +37,7 @@ const STOCK: [ProbeCase; 9] = [
         probe: "query",
         outcome: ProbeOutcome::Completes(&[RankLine::of(0, "query UNREACHABLE")]),
     },
-    ProbeCase {
-        probe: "abort",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Status(7)),
-    },
+    ABORT,
     ProbeCase {
         probe: "barrier FILE passed",
         outcome: ProbeOutcome::Completes(&[
@@ -73,14 +62,8 @@ const STOCK_LONG: [ProbeCase; 5] = [
         probe: "late namespace ended FILE",
         outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
     },
-    ProbeCase {
-        probe: "lost",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
-    },
-    ProbeCase {
-        probe: "exit",
-        outcome: ProbeOutcome::IsEnded(ExpectedExit::Failure),
-    },
+    LOST,
+    EXIT,
 ];
 
 /// Probe with a tree in which the first node has others below it.
