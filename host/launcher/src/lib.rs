@@ -239,7 +239,6 @@ impl EmbeddedHostEnvironment {
         self.jobs.tell_all(|| JobCommand::Forward { signal });
     }
 
-    /// Removes what is due, on another thread, since removal blocks.
     /// Ends what belongs to a client that has finalized or was lost.
     fn client_departed(&self, proc: &Proc) {
         self.publishing.proc_ended(proc);
@@ -251,6 +250,7 @@ impl EmbeddedHostEnvironment {
         }
     }
 
+    /// Removes what is due, on another thread, since removal blocks.
     fn remove(&self, due: Vec<Registered>) {
         if !due.is_empty() {
             let cleanups = self.cleanups.clone();

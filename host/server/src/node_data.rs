@@ -14,10 +14,16 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// Version of the form. Servers of other versions are refused.
 const VERSION: u16 = 1;
 
-/// Data of one server.
+/// Data of one server, with the version of their form.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct NodeData {
+pub(crate) struct NodeData<T> {
     version: u16,
+    data: T,
+}
+
+/// Contribution of one server to a fence, or the values of one proc.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct NodeValues {
     attendance: Attendance,
     values: Vec<RankData>,
 }
@@ -29,34 +35,32 @@ enum Attendance {
     Partial,
 }
 
-impl NodeData {
+impl<T> NodeData<T> {
+    fn of(data: T) -> NodeData<T> {
+        let version = VERSION;
+        NodeData { version, data }
+    }
+}
+
+impl NodeData<NodeValues> {
     /// Creates the contribution of this server to a collective.
-    pub(crate) fn of_fence(contribution: FenceContribution) -> NodeData {
-        NodeData {
-            version: VERSION,
+    pub(crate) fn of_fence(contribution: FenceContribution) -> NodeData<NodeValues> {
+        NodeData::of(NodeValues {
             attendance: match contribution.attendance {
                 Completeness::Full => Attendance::Full,
                 Completeness::Partial => Attendance::Partial,
             },
             values: contribution.data,
-        }
+        })
     }
 
     /// Creates the values of one proc.
-    pub(crate) fn of_proc(values: RankData) -> NodeData {
-        NodeData {
-            version: VERSION,
+    pub(crate) fn of_proc(values: RankData) -> NodeData<NodeValues> {
+        NodeData::of(NodeValues {
             attendance: Attendance::Full,
             values: vec![values],
-        }
+        })
     }
-}
-
-/// Participants of one server in an operation on a group.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct GroupData {
-    version: u16,
-    participants: Vec<ParticipantData>,
 }
 
 /// Participant in an operation on a group.
@@ -67,23 +71,6 @@ struct ParticipantData {
     values: Option<RankData>,
 }
 
-/// Form of the data of one server.
-trait NodeForm: DeserializeOwned {
-    fn version(&self) -> u16;
-}
-
-impl NodeForm for NodeData {
-    fn version(&self) -> u16 {
-        self.version
-    }
-}
-
-impl NodeForm for GroupData {
-    fn version(&self) -> u16 {
-        self.version
-    }
-}
-
 /// Encodes the participants of this server in an operation on a group.
 pub(crate) fn encode_participants(own: Vec<NodeParticipant>) -> Result<Bytes, Status> {
     let participants = own.into_iter().map(|own| ParticipantData {
@@ -91,10 +78,7 @@ pub(crate) fn encode_participants(own: Vec<NodeParticipant>) -> Result<Bytes, St
         infos: own.infos,
         values: own.data,
     });
-    encode(&GroupData {
-        version: VERSION,
-        participants: participants.collect(),
-    })
+    encode(&NodeData::of(participants.collect::<Vec<_>>()))
 }
 
 /// Decodes the participants of all servers from the infos of a host environment. One that exchanges no
@@ -104,9 +88,8 @@ pub(crate) fn decode_participants(infos: &[Info]) -> Result<Vec<NodeParticipant>
         Some(Value::ByteObject(bytes)) => bytes,
         _ => return Ok(Vec::new()),
     };
-    let all: Vec<GroupData> = decode_all(bytes)?;
-    let participants = all.into_iter().flat_map(|data| data.participants);
-    let participants = participants.map(|found| NodeParticipant {
+    let all: Vec<Vec<ParticipantData>> = decode_all(bytes)?;
+    let participants = all.into_iter().flatten().map(|found| NodeParticipant {
         proc: found.proc,
         infos: found.infos,
         data: found.values,
@@ -115,7 +98,7 @@ pub(crate) fn decode_participants(infos: &[Info]) -> Result<Vec<NodeParticipant>
 }
 
 /// Encodes the data of this server.
-pub(crate) fn encode(data: &impl Serialize) -> Result<Bytes, Status> {
+pub(crate) fn encode(data: &NodeData<impl Serialize>) -> Result<Bytes, Status> {
     let frame = peal_stub::encode(data, FrameLimit::default());
     frame.map(Bytes::from).map_err(|error| {
         tracing::warn!(%error, "data for other nodes not encoded");
@@ -129,7 +112,7 @@ pub(crate) fn decode_contributions(bytes: &Bytes) -> Result<FenceContribution, S
         data: Vec::new(),
         attendance: Completeness::Full,
     };
-    for data in decode_all::<NodeData>(bytes)? {
+    for data in decode_all::<NodeValues>(bytes)? {
         all.data.extend(data.values);
         if data.attendance == Attendance::Partial {
             all.attendance = Completeness::Partial;
@@ -138,7 +121,7 @@ pub(crate) fn decode_contributions(bytes: &Bytes) -> Result<FenceContribution, S
     Ok(all)
 }
 
-fn decode_all<T: NodeForm>(bytes: &Bytes) -> Result<Vec<T>, Status> {
+fn decode_all<T: DeserializeOwned>(bytes: &Bytes) -> Result<Vec<T>, Status> {
     let bytes = bytes.as_slice();
     let refused = |error: &dyn std::fmt::Display| {
         tracing::warn!(%error, bytes = bytes.len(), "data of other nodes not understood");
@@ -148,19 +131,19 @@ fn decode_all<T: NodeForm>(bytes: &Bytes) -> Result<Vec<T>, Status> {
     let mut decoder = StubDecoder::new(FrameLimit::default());
     decoder.push(bytes);
     loop {
-        let next: Result<Option<T>, CodecError> = decoder.next_message();
+        let next: Result<Option<NodeData<T>>, CodecError> = decoder.next_message();
         match next {
             Err(error) => return Err(refused(&error)),
             Ok(None) if decoder.pending() > 0 => return Err(refused(&"the data end too early")),
             Ok(None) => return Ok(all),
-            Ok(Some(data)) if data.version() != VERSION => {
+            Ok(Some(data)) if data.version != VERSION => {
                 let error = format!(
                     "version {} of the form, this server has {VERSION}",
-                    data.version()
+                    data.version
                 );
                 return Err(refused(&error));
             }
-            Ok(Some(data)) => all.push(data),
+            Ok(Some(data)) => all.push(data.data),
         }
     }
 }

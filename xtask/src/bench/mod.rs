@@ -105,7 +105,8 @@ pub enum Group {
     Register,
     /// An MPI program that says hello, from the start of its launcher to the end
     Start,
-    /// The same on several nodes under Slurm and mpirun with Peal's library, and fences; only as root
+    /// Programs under Slurm and mpirun on several nodes with Peal's library, from start to end, and
+    /// fences over the nodes; only as root
     Launchers,
 }
 

@@ -308,12 +308,8 @@ impl HostEnvironment for HostRouter {
                     codes: codes.clone(),
                     infos: Vec::new(),
                 };
-                match remote.call(upcall).await {
-                    Ok(_) | Err(code::PMIX_ERR_NOT_SUPPORTED) => {}
-                    Err(status) => {
-                        tracing::debug!(host = ?remote, %status, "host environment did not register for events");
-                    }
-                }
+                // A host environment that does not register keeps the clients from nothing.
+                let _ = remote.call(upcall).await;
             }
             self.local.register_events(codes).await
         })
@@ -912,9 +908,5 @@ fn spawn_upcall(remote: Arc<RemoteHost>, upcall: HostUpcall) {
     if !remote.offers(upcall.kind()) {
         return;
     }
-    tokio::spawn(async move {
-        if let Err(status) = remote.call(upcall).await {
-            tracing::debug!(host = ?remote, %status, "upcall refused by host environment");
-        }
-    });
+    tokio::spawn(async move { remote.call(upcall).await });
 }
