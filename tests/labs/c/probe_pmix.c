@@ -12,6 +12,7 @@
  *   exit                the last rank ends without PMIx_Finalize
  *   abort [RANK]        this rank, or rank 0, calls PMIx_Abort with status 7
  *   wait FILE           each rank creates FILE.RANK and waits to be ended, or for FILE.go
+ *   listen FILE         each rank creates FILE.RANK, and FILE.RANK.heard at its first event, and waits to be ended
  *   barrier FILE held|passed    rank 0 enters a fence without data before the others; do they hold it?
  *   hang                the others never come to a fence of rank 0
  *   libraries           which files of libpmix do this rank and the parent, the launcher's server, have loaded?
@@ -405,6 +406,21 @@ static void wait_for_go(const char *file)
     }
 }
 
+/* A proc is killed meanwhile. */
+static void listen_until_the_end(const char *file)
+{
+    char name[4096];
+    listen_to(NULL);
+    snprintf(name, sizeof name, "%s.%u", file, me.rank);
+    create(name);
+    wait_to_hear();
+    if (0 != times_heard()) {
+        snprintf(name, sizeof name, "%s.%u.heard", file, me.rank);
+        create(name);
+    }
+    wait_for_the_end();
+}
+
 static void hang(void)
 {
     barrier();
@@ -466,6 +482,7 @@ int main(int argc, char **argv)
     else if (0 == strcmp(verb, "late")) event(first, second, third, true);
     else if (0 == strcmp(verb, "replaced")) replaced(first, second);
     else if (0 == strcmp(verb, "wait")) wait_for_go(first);
+    else if (0 == strcmp(verb, "listen")) listen_until_the_end(first);
     else if (0 == strcmp(verb, "events")) { if (is_first) raise_events(first); }
     else if (0 == strcmp(verb, "lines")) { if (is_first) log_lines(first); }
     else if (0 == strcmp(verb, "spawn")) { if (is_first) spawn(first); }

@@ -112,9 +112,9 @@ pub fn processes(node: &LabNode, name: &str) -> Vec<String> {
     done.stdout.lines().map(str::to_owned).collect()
 }
 
-/// Kills a process of a node.
-pub fn kill(node: &LabNode, process: &str) {
-    run(node.command("kill").args(["-KILL", process])).expect_status(0);
+/// Sends a signal, such as `KILL`, to a process of a node.
+pub fn signal(node: &LabNode, signal: &str, process: &str) {
+    run(node.command("kill").args(["-s", signal, process])).expect_status(0);
 }
 
 /// Job with two procs on each node, which wait until something ends them.
@@ -125,8 +125,17 @@ pub struct WaitingJob {
 impl WaitingJob {
     /// Starts the job, and waits until all procs run. The name is that of no other job of the lab.
     pub fn start(lab: &SlurmLab, name: &str) -> WaitingJob {
+        WaitingJob::run(lab, "wait", name)
+    }
+
+    /// Starts the job whose procs create the file `NAME.RANK.heard` at their first event.
+    pub fn listening(lab: &SlurmLab, name: &str) -> WaitingJob {
+        WaitingJob::run(lab, "listen", name)
+    }
+
+    fn run(lab: &SlurmLab, probe: &str, name: &str) -> WaitingJob {
         let file = format!("/run/lab/shared/{name}");
-        let words = [path_of("probe_pmix"), "wait".to_owned(), file];
+        let words = [path_of("probe_pmix"), probe.to_owned(), file];
         let mut srun = lab.job(2, &words);
         let srun = srun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let running = |rank| lab.lab.path(format!("shared/{name}.{rank}")).exists();

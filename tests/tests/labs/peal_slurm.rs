@@ -8,7 +8,7 @@ use peal_needs::needs;
 use peal_tests::{
     labs::{
         ClientLibrary, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab, RankLine, all_is_tried,
-        check_probes, run_in_lab,
+        check_probes,
     },
     mpi::{SUITE_LIMIT, counted, mpi4py},
     run, run_within,
@@ -148,22 +148,4 @@ fn server_of_the_node_serves_the_jobs_of_slurm() {
     // The server goes on, and the job is gone.
     let jobs = peal_on(&lab, "n1", &["job", "list", "--json"]).expect_status(0);
     assert_eq!(jobs.stdout.trim(), "[]");
-}
-
-#[needs(slurm_lab)]
-#[test]
-fn peer_of_a_killed_rank_hears_of_it_before_slurm_ends_the_job() {
-    let config = Configuration::new("");
-    let libraries = peal_servers(ClientLibrary::Stock);
-    let lab = start(PROBE_NODES, &libraries, &config.path());
-    let done = run_in_lab(&lab, 2, "probe_pmix lost");
-    assert_ne!(done.status, Some(0), "{}", done.stdout);
-    // The last rank is on the third node, with this one.
-    let heard = "rank 4: heard PROC TERMINATED WITHOUT SYNC";
-    assert!(
-        done.stdout.contains(heard),
-        "{}\n{}",
-        done.stdout,
-        done.stderr
-    );
 }

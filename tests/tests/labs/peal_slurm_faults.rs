@@ -1,14 +1,14 @@
 //! Faults of jobs under Slurm on Peal's servers: each job ends as on the installed library, and nothing is left of it.
 use super::{
     peal_nodes::{
-        Configuration, Daemons, WaitingJob, kill, peal_on, peal_servers, processes,
-        processes_of_jobs, start, wait_for_no_traces,
+        Configuration, Daemons, WaitingJob, peal_on, peal_servers, processes, processes_of_jobs,
+        signal, start, wait_for_no_traces,
     },
     slurm::check_hello,
 };
 use peal_needs::needs;
 use peal_tests::{
-    labs::{ClientLibrary, PROBE_NODES, SlurmLab, all_is_tried},
+    labs::{CONTROL_NODE, ClientLibrary, PROBE_NODES, SlurmLab, all_is_tried},
     until,
 };
 
@@ -39,8 +39,8 @@ impl JobFault {
                     .unwrap();
                 lab.output("scancel", &[jobs.trim()]).unwrap();
             }
-            JobFault::ProcKilled => kill(n2, &processes(n2, "probe_pmix")[0]),
-            JobFault::ServerKilled => kill(n2, &processes(n2, "peal")[0]),
+            JobFault::ProcKilled => signal(n2, "KILL", &processes(n2, "probe_pmix")[0]),
+            JobFault::ServerKilled => signal(n2, "KILL", &processes(n2, "peal")[0]),
             JobFault::LinkCut => lab.lab.disconnect_node("n2").unwrap(),
         }
     }
@@ -90,6 +90,27 @@ fn faults_end_a_job_and_leave_nothing_on_its_nodes() {
 
 #[needs(slurm_lab)]
 #[test]
+fn peer_of_a_killed_proc_hears_of_it_before_slurm_ends_the_job() {
+    let config = Configuration::new("");
+    let libraries = peal_servers(ClientLibrary::Stock);
+    let lab = start(PROBE_NODES, &libraries, &config.path());
+    let job = WaitingJob::listening(&lab, "listening");
+    // While Slurm's controller is stopped, nothing ends the job.
+    let control = lab.lab.node(CONTROL_NODE).unwrap();
+    let controller = &processes(control, "slurmctld")[0];
+    signal(control, "STOP", controller);
+    let n3 = lab.lab.node("n3").unwrap();
+    signal(n3, "KILL", &processes(n3, "probe_pmix")[0]);
+    let heard = |rank: u32| lab.lab.path(format!("shared/listening.{rank}.heard"));
+    until("the other proc of the node hears", || {
+        [4, 5].into_iter().any(|rank| heard(rank).exists())
+    });
+    signal(control, "CONT", controller);
+    assert_ne!(job.end().status, Some(0));
+}
+
+#[needs(slurm_lab)]
+#[test]
 fn killed_server_of_a_node_ends_its_job_and_is_replaced() {
     let lab = used_lab();
     wait_for_no_traces(&lab);
@@ -111,7 +132,7 @@ fn server_of_a_killed_step_daemon_ends_at_once() {
     let n2 = lab.lab.node("n2").unwrap();
     let job = WaitingJob::start(&lab, "step");
     assert_eq!(processes(n2, "peal").len(), 1);
-    kill(n2, &processes(n2, "slurmstepd")[0]);
+    signal(n2, "KILL", &processes(n2, "slurmstepd")[0]);
     until("the server ends", || {
         processes_of_jobs(n2) == ["probe_pmix"; 2]
     });
