@@ -185,11 +185,13 @@ impl RunningJobTask {
         self.server.add_job(self.spec.clone()).await?;
         let nspace = self.request.nspace.clone();
         let size = self.request.size();
-        self.notices.tell(Notice::JobStarted {
+        // What procs and reports log goes to the record of this job, not to that of an earlier job of its name.
+        let started = Notice::JobStarted {
             nspace: nspace.clone(),
             uid: self.spec.identity.uid,
             size,
-        });
+        };
+        self.notices.tell_recorded(started).await;
         let nspace = nspace.as_str().escape_debug();
         self.report(
             rank::PMIX_RANK_WILDCARD,

@@ -67,7 +67,7 @@ pub use hosted::Hosted;
 pub use identity::{PeerCredentials, ProcessObserver, holder_below, observe, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{
-    ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs,
+    ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, RecordedNotice,
     RequestedTermination,
 };
 pub use rendezvous::{Rendezvous, RendezvousError, RendezvousSettings, Serves};

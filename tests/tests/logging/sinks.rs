@@ -737,7 +737,8 @@ fn launcher_logs_of_its_job_as_requested() {
                 .iter()
                 .any(|entry| entry.1.starts_with("log") && entry.1.contains(line))
         }),
-        "{entries:#?}"
+        "{entries:#?}\n{}",
+        done.stderr
     );
 
     run_with(

@@ -2,7 +2,9 @@
 //! them.
 use anyhow::{Context, Result};
 use peal_model::{Nspace, rank};
-use peal_server::{Listener, ListenerItem, Notice, Notices, ReachedJobs, admin::WatchedEvent};
+use peal_server::{
+    Listener, ListenerItem, Notice, Notices, ReachedJobs, RecordedNotice, admin::WatchedEvent,
+};
 use peal_store::{
     AddedEntries, JobEntryKind, JobRecordEntry, JobStart, Store, StoreError, TraceRateLimit,
 };
@@ -104,7 +106,7 @@ type Entries = BTreeMap<Nspace, Vec<JobRecordEntry>>;
 impl OpenRecords {
     async fn keep(
         &mut self,
-        mut recorded_notices: mpsc::UnboundedReceiver<Notice>,
+        mut recorded_notices: mpsc::UnboundedReceiver<RecordedNotice>,
         mut listener: Listener,
         mut stopped: oneshot::Receiver<()>,
     ) {
@@ -112,8 +114,8 @@ impl OpenRecords {
             // The start of a job must be in its record before other entries.
             let next = tokio::select! {
                 biased;
-                Some(notice) = recorded_notices.recv() => {
-                    self.record(&notice);
+                Some(recorded) = recorded_notices.recv() => {
+                    self.record(&recorded.notice);
                     continue;
                 }
                 Some(next) = listener.recv() => next,
@@ -130,8 +132,8 @@ impl OpenRecords {
             self.write(entries);
         }
         // Notices from before the stop still belong to the records.
-        while let Ok(notice) = recorded_notices.try_recv() {
-            self.record(&notice);
+        while let Ok(recorded) = recorded_notices.try_recv() {
+            self.record(&recorded.notice);
         }
         let mut entries = Entries::new();
         while let Some(next) = listener.try_recv() {

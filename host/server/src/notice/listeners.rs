@@ -9,7 +9,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Upper bound of the notices that wait for a listener; further ones are dropped and counted.
 const BACKLOG: usize = 4096;
@@ -24,7 +24,16 @@ const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
     senders: Arc<RwLock<Vec<NoticeSender>>>,
-    record: Option<mpsc::UnboundedSender<Notice>>,
+    record: Option<mpsc::UnboundedSender<RecordedNotice>>,
+}
+
+/// Notice for the record of a job.
+#[derive(Debug)]
+pub struct RecordedNotice {
+    /// The notice.
+    pub notice: Notice,
+    /// Sender of [`Notices::tell_recorded`], which waits until the recorder drops it.
+    pub written: Option<oneshot::Sender<()>>,
 }
 
 /// Sending end of a listener's queue.
@@ -86,7 +95,7 @@ impl Notices {
     }
 
     /// Adds a queue for the record of a job to the distributor. Its notices are never dropped.
-    pub fn recorded(self) -> (Notices, mpsc::UnboundedReceiver<Notice>) {
+    pub fn recorded(self) -> (Notices, mpsc::UnboundedReceiver<RecordedNotice>) {
         let (send, receive) = mpsc::unbounded_channel();
         (
             Notices {
@@ -99,6 +108,18 @@ impl Notices {
 
     /// Sends a notice to all listeners.
     pub fn tell(&self, notice: Notice) {
+        self.send(notice, None);
+    }
+
+    /// Sends a notice to all listeners, and waits until it is in the record, if there is one.
+    pub async fn tell_recorded(&self, notice: Notice) {
+        let (written, is_written) = oneshot::channel();
+        self.send(notice, Some(written));
+        // The sender is dropped, and never used.
+        let _ = is_written.await;
+    }
+
+    fn send(&self, notice: Notice, written: Option<oneshot::Sender<()>>) {
         self.senders
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -106,7 +127,7 @@ impl Notices {
             .for_each(|sender| sender.tell(&notice));
         if let Some(record) = self.record.as_ref().filter(|_| notice.is_for_record()) {
             // Ignore the error: the record may no longer be kept.
-            let _ = record.send(notice);
+            let _ = record.send(RecordedNotice { notice, written });
         }
     }
 }
@@ -183,6 +204,7 @@ mod tests {
     use super::*;
     use crate::notice::ReachedJobs;
     use peal_model::{DataArray, Event, Info, Nspace, Range, Value, code};
+    use std::{future::poll_fn, pin::pin, task::Poll};
 
     fn event(infos: Vec<Info>) -> Arc<Event> {
         Arc::new(Event {
@@ -230,13 +252,37 @@ mod tests {
         };
         notices.tell(ended.clone());
         drop(notices);
-        assert_eq!(
-            (record.blocking_recv(), record.blocking_recv()),
-            (Some(ended.clone()), None)
-        );
+        let mut recorded = || Some(record.blocking_recv()?.notice);
+        assert_eq!((recorded(), recorded()), (Some(ended.clone()), None));
         let (received, missed) = all(slow);
         assert_eq!((received.len(), missed), (BACKLOG, 11));
         assert_eq!(all(choosy), (vec![ended], 0));
+    }
+
+    #[tokio::test]
+    async fn notice_to_be_recorded_waits_for_the_record() {
+        let started = || Notice::JobStarted {
+            nspace: Nspace::new("job").unwrap(),
+            uid: 7,
+            size: 1,
+        };
+        let notices = Notices::default();
+        // Without a record there is nothing to wait for.
+        notices.tell_recorded(started()).await;
+        let (notices, mut record) = notices.recorded();
+        let mut told = pin!(notices.tell_recorded(started()));
+        let recorded = tokio::select! {
+            biased;
+            () = &mut told => panic!("the record does not have the notice"),
+            recorded = record.recv() => recorded.unwrap(),
+        };
+        assert_eq!(recorded.notice, started());
+        assert_eq!(
+            poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await,
+            Poll::Pending
+        );
+        drop(recorded);
+        told.await;
     }
 
     #[test]

@@ -3,7 +3,7 @@ mod listeners;
 mod proc_exit;
 mod reached;
 
-pub use listeners::{Listener, ListenerItem, Notices};
+pub use listeners::{Listener, ListenerItem, Notices, RecordedNotice};
 pub use proc_exit::ProcExit;
 pub use reached::ReachedJobs;
 
