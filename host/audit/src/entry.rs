@@ -304,11 +304,11 @@ impl AuditEntry {
         match self {
             AuditEntry::Call(call) => {
                 let record = &call.record;
-                let (source, identity) = caused_by(&record.subject);
+                let (job, uid) = caused_by(&record.subject);
                 Columns {
                     module: module.map(str::to_owned),
-                    job: source,
-                    uid: identity,
+                    job,
+                    uid,
                     outcome: Some(outcome(&record.end).into_owned()),
                 }
             }
@@ -471,16 +471,27 @@ impl AdmissionDenial {
     }
 }
 
-/// Returns the job and the user that caused a call.
+/// Returns the job of a call's subject, and the user that caused the call.
 fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
-    let (source, identity) = match subject {
-        CallSubject::Event(call) => (call.event.source.as_ref(), call.identity),
-        CallSubject::Policy(call) => (call.request.requester.as_ref(), call.request.identity),
-        CallSubject::Log(call) => (call.request.source.as_ref(), call.request.identity),
+    let nspace = |proc: &Proc| proc.nspace.as_str().to_owned();
+    let (job, identity) = match subject {
+        // The server's own event, such as the end of a proc, has no source, and names the proc.
+        CallSubject::Event(call) => (
+            call.event.source.as_ref().map_or_else(
+                || call.event.affected().first().map(nspace),
+                |source| Some(nspace(source)),
+            ),
+            call.identity,
+        ),
+        CallSubject::Policy(call) => (
+            call.request.requester.as_ref().map(nspace),
+            call.request.identity,
+        ),
+        CallSubject::Log(call) => (
+            call.request.source.as_ref().map(nspace),
+            call.request.identity,
+        ),
         CallSubject::None | CallSubject::Settings(_) => (None, None),
     };
-    (
-        source.map(|proc| proc.nspace.as_str().to_owned()),
-        identity.map(|identity| identity.uid),
-    )
+    (job, identity.map(|identity| identity.uid))
 }

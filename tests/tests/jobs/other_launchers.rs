@@ -1,5 +1,5 @@
 //! Jobs of other launchers over two nodes: their procs exchange data through the launcher.
-use peal_model::{Info, KeyName, Proc, Rank, Status, Value, code, key};
+use peal_model::{Info, KeyName, Nspace, Proc, Rank, Status, Value, code, key};
 use peal_needs::needs;
 use peal_stub::{HostNotice, HostReply, HostRequest, UpcallKind};
 use peal_tests::{
@@ -244,6 +244,41 @@ fn registration_with_wrong_infos_is_refused_and_changes_nothing() {
     assert_eq!(modex(7), Err(code::PMIX_ERR_NOT_FOUND));
     let gone = HostRequest::DeregisterNamespace { nspace };
     assert_eq!(launcher.request(0, gone), Ok(HostReply::Done));
+}
+
+#[needs(libpmix)]
+#[test]
+fn names_that_are_not_registered_are_refused() {
+    let place = Place::new();
+    let launcher = FakeLauncher::start(&place.path(""), 1, 1, Conduct::Proper);
+    launcher.register();
+    let stranger = Nspace::new("stranger").unwrap();
+    let proc = Proc::new(stranger.clone(), Rank(0));
+    let modex = HostRequest::Modex { proc: proc.clone() };
+    assert_eq!(
+        launcher.request(0, modex),
+        Err(code::PMIX_ERR_INVALID_NAMESPACE)
+    );
+    // To remove a name that is not there succeeds, as with the C library.
+    for request in [
+        HostRequest::DeregisterClient { proc },
+        HostRequest::DeregisterNamespace { nspace: stranger },
+        HostRequest::DeleteProcessSet {
+            name: "strangers".into(),
+        },
+    ] {
+        assert_eq!(launcher.request(0, request), Ok(HostReply::Done));
+    }
+    let hello = c_program("hello");
+    for (variable, value) in [("PMIX_NAMESPACE", "stranger"), ("PMIX_RANK", "7")] {
+        let mut program = launcher.program(0, &hello);
+        let done = finish(program.env(variable, value).spawn().unwrap());
+        assert_eq!(done.status, Some(1), "{variable}: {done:?}");
+        assert!(done.stderr.contains("init: UNREACHABLE"), "{done:?}");
+    }
+    for done in run_all(&launcher, 1, "hello", &[]) {
+        done.expect_status(0);
+    }
 }
 
 #[needs(prepared)]

@@ -186,7 +186,10 @@ fn check_site(lab: &SlurmLab, first_job: u32) {
         let is_there = |line: &str| parts.iter().all(|part| line.contains(part));
         assert!(listed.lines().any(is_there), "{decision:?}:\n{listed}");
     }
-    assert!(list("n2", &job(4), "call").contains("syslog"));
+    let calls = list("n2", &job(4), "call");
+    for module in ["log-abort", "syslog"] {
+        assert!(calls.contains(module), "{module}: {calls}");
+    }
 }
 
 #[needs(slurm_lab, rsyslog)]
@@ -240,6 +243,16 @@ fn running_job_is_listed_and_meets_a_replaced_module() {
         quota.parent().unwrap()
     ));
     let lab = start(2, &peal_servers(ClientLibrary::Stock), &config.path());
+    let n1 = lab.lab.node("n1").unwrap();
+    let write_module = |events: u32| {
+        let module = format!(
+            "name = \"quota\"\npath = {quota:?}\ngrants = [\"clock\", \"state\"]\n\
+             config = {{ event = {events}, exempt = \"65534\" }}\n"
+        );
+        n1.write("/etc/peal/modules.d/quota.toml", module).unwrap();
+    };
+    // More than the job raises in all.
+    write_module(1000);
     let _daemons = Daemons::start(&lab);
     let shared = lab.lab.path("shared");
     let words = [
@@ -261,12 +274,7 @@ fn running_job_is_listed_and_meets_a_replaced_module() {
     // Each server knows the processes of its own node.
     check_list(&lab, "n1", "slurm.pmix.1.0", [0, 1]);
     check_list(&lab, "n2", "slurm.pmix.1.0", [2, 3]);
-    let module = format!(
-        "name = \"quota\"\npath = {quota:?}\ngrants = [\"clock\", \"state\"]\n\
-         config = {{ event = 10, exempt = \"65534\" }}\n"
-    );
-    let n1 = lab.lab.node("n1").unwrap();
-    n1.write("/etc/peal/modules.d/quota.toml", module).unwrap();
+    write_module(10);
     peal_on(&lab, "n1", &["module", "reload"]).expect_status(0);
     fs::write(shared.join("replaced.go"), "").unwrap();
     let done = finish(job).expect_status(0);
