@@ -18,8 +18,8 @@ const LINK: &str = "libpmix.so";
 pub enum LibraryProfile {
     /// As the tests use it.
     Debug,
-    /// Optimized and stripped, as it is shipped.
-    Release,
+    /// As it is shipped: optimized, at link time too, and stripped.
+    Shipped,
 }
 
 /// Builds the library, lays it out in `target/libpmix/lib`, and prints its size.
@@ -36,7 +36,7 @@ pub fn build(root: &Path, profile: LibraryProfile) -> Result<()> {
 /// library of the tests stays as it is. Returns the directory.
 pub fn build_for_bench(root: &Path) -> Result<PathBuf> {
     let directory = root.join("target/libpmix-bench/lib");
-    build_into(root, LibraryProfile::Release, &directory)?;
+    build_into(root, LibraryProfile::Shipped, &directory)?;
     Ok(directory)
 }
 
@@ -47,10 +47,9 @@ fn build_into(root: &Path, profile: LibraryProfile, directory: &Path) -> Result<
     command.args(["--crate-type", "cdylib"]);
     let built = match profile {
         LibraryProfile::Debug => "debug",
-        LibraryProfile::Release => {
-            // The option is for this library alone, so that no other crate is built again for it.
-            command.args(["--release", "--", "-C", "strip=symbols"]);
-            "release"
+        LibraryProfile::Shipped => {
+            command.args(["--profile", "library"]);
+            "library"
         }
     };
     run(&mut command)?;

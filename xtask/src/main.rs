@@ -143,7 +143,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Bench(bench) => bench.run(root),
         Task::Labs(labs) => labs.run(root),
         Task::Guests => guests::build(root).map(drop),
-        Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Release),
+        Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Shipped),
         Task::Libpmix { release: false } => libpmix::build(root, LibraryProfile::Debug),
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
