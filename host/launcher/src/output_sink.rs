@@ -12,6 +12,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,6 +20,11 @@ use tokio::sync::{mpsc, oneshot};
 const MAX_QUEUED_PIECES: usize = 1024;
 /// Maximum size of these pieces together, in bytes.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
+
+/// Size of the lines above which no further ones are written with them, in bytes.
+const LONGEST_WRITE: usize = 64 << 10;
+/// Time between two writes, within which lines of several requests gather.
+const BETWEEN_WRITES: Duration = Duration::from_millis(1);
 
 /// Output of `peal`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -144,7 +150,31 @@ impl StreamWriter {
 
 /// Writes queued items until the queue is closed.
 fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &AtomicUsize) {
-    while let Some(piece) = pieces.blocking_recv() {
+    while let Some(first) = pieces.blocking_recv() {
+        let mut next = Some(first);
+        // More lines mostly follow the first ones. They are written together after a pause, in which
+        // the server need not wake this thread for each: that takes longer than all else that it does
+        // for a line.
+        while let Some(piece) = next {
+            write_all(&mut to, piece, &mut pieces, waiting);
+            thread::sleep(BETWEEN_WRITES);
+            next = pieces.try_recv().ok();
+        }
+    }
+}
+
+/// Writes an item and those behind it, as far as they are queued.
+fn write_all(
+    to: &mut impl Write,
+    first: Piece,
+    pieces: &mut mpsc::Receiver<Piece>,
+    waiting: &AtomicUsize,
+) {
+    let mut shown_lines = Vec::new();
+    let mut written = 0;
+    let mut flushed = Vec::new();
+    let mut next = Some(first);
+    while let Some(piece) = next {
         match piece {
             Piece::Logged(LoggedLines {
                 lines,
@@ -154,16 +184,21 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
                 if let Some(copies) = copies {
                     copies.write(&lines);
                 }
-                if let Some(shown) = shown {
-                    // An error means that the reader of `peal`'s output is gone; then the line is
-                    // lost.
-                    let _ = to.write_all(&shown).and_then(|()| to.flush());
-                }
-                // Only after the write: until then `busy` must report the line.
-                waiting.fetch_sub(lines.len(), Ordering::Relaxed);
+                shown_lines.extend(shown.unwrap_or_default());
+                written += lines.len();
             }
-            Piece::Flushed(sender) => drop(sender.send(())),
+            Piece::Flushed(sender) => flushed.push(sender),
         }
+        let has_room = shown_lines.len() < LONGEST_WRITE;
+        next = has_room.then(|| pieces.try_recv().ok()).flatten();
+    }
+    // An error means that the reader of `peal`'s output is gone; then the lines are lost.
+    let _ = to.write_all(&shown_lines).and_then(|()| to.flush());
+    // Only after the write: until then `busy` must report the lines.
+    waiting.fetch_sub(written, Ordering::Relaxed);
+    for sender in flushed {
+        // The caller may have given up.
+        let _ = sender.send(());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Packing of messages to clients. An event for many clients is packed once for all with the same
-//! codec, and so are the data of a job for its procs.
+//! codec, and so are the data of a job for its procs, and the members of a group for them.
 use crate::{client_writer::ClientWriter, connection::ConnectionError, trace_limit::warn_once};
-use peal_model::{CommandCode, Event, JobEntry, JobInfo, Reply, code};
+use peal_model::{CommandCode, Event, GroupResult, JobEntry, JobInfo, Reply, code};
 use peal_wire::{Codec, Frame, IofOutput, Tag, WireError};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,6 +11,7 @@ pub(crate) struct Packing {
     /// Event. Its other recipients are usually served right after.
     event: Mutex<Option<PackedEvent>>,
     job_data: Mutex<Option<PackedJobData>>,
+    group: Mutex<Option<PackedGroup>>,
 }
 
 struct PackedEvent {
@@ -28,6 +29,15 @@ struct PackedJobData {
     frame: Arc<Vec<u8>>,
     /// Number of clients that have not got them yet.
     left: usize,
+}
+
+/// Answer to the members of a group that was formed, until it is another group's turn. All local ones get
+/// it at once, and it names all members.
+struct PackedGroup {
+    result: Weak<GroupResult>,
+    command: CommandCode,
+    codec: Codec,
+    payload: Vec<u8>,
 }
 
 impl PackedJobData {
@@ -87,6 +97,10 @@ impl Packing {
         };
         let packed = match (command, reply) {
             (CommandCode::JobData, Reply::JobData(job)) => self.job_data(tag, job, &writer.codec),
+            (_, Reply::Group(result)) => {
+                let packed = self.group(tag, command, result, &writer.codec);
+                packed.map(Arc::new)
+            }
             _ => answer(tag, command, reply, &writer.codec).map(Arc::new),
         };
         match packed {
@@ -106,6 +120,39 @@ impl Packing {
                 Ok(Some(Arc::new(frame.encode()?)))
             }
         }
+    }
+
+    fn group(
+        &self,
+        tag: u32,
+        command: CommandCode,
+        result: &Arc<GroupResult>,
+        codec: &Codec,
+    ) -> Result<Vec<u8>, WireError> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
+        let mut last = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = last.take().filter(|last| {
+            // Another result is in another place as long as `last` refers to this one.
+            Weak::as_ptr(&last.result) == Arc::as_ptr(result)
+                && last.command == command
+                && last.codec == *codec
+        });
+        let packed = match known {
+            Some(known) => known,
+            None => PackedGroup {
+                result: Arc::downgrade(result),
+                command,
+                codec: *codec,
+                payload: codec.encode_reply(command, &Reply::Group(result.clone()))?,
+            },
+        };
+        let frame = Frame {
+            pindex: 0,
+            tag: Tag(tag),
+            payload: packed.payload.clone(),
+        };
+        *last = Some(packed);
+        frame.encode()
     }
 
     fn job_data(
@@ -160,7 +207,7 @@ pub(crate) fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{Kval, Nspace, Rank, Value, key};
+    use peal_model::{Kval, Nspace, Proc, Rank, Value, key};
     use peal_wire::{BufferType, DecodeLimits, Dialect, Encoding, Release};
 
     fn job(entries: &[Rank]) -> Arc<JobInfo> {
@@ -173,14 +220,59 @@ mod tests {
         })
     }
 
-    #[test]
-    fn job_data_are_packed_once_for_all_ranks() {
+    fn codec() -> Codec {
         let release: Release = "4.2.2".parse().unwrap();
-        let codec = Codec {
+        Codec {
             dialect: Dialect::new(release.version(), Encoding::V41),
             buffer_type: BufferType::NonDescribed,
             limits: DecodeLimits::default(),
+        }
+    }
+
+    #[test]
+    fn packed_result_of_a_group_serves_its_members_alone() {
+        let result = |ranks: std::ops::Range<u32>| {
+            let nspace = Nspace::new("job").unwrap();
+            let members = ranks.map(|rank| Proc::new(nspace.clone(), Rank(rank)));
+            Arc::new(GroupResult {
+                status: code::PMIX_SUCCESS,
+                members: members.collect(),
+                context_id: Some(1),
+                jobs: Vec::new(),
+                infos: Vec::new(),
+            })
         };
+        let (packing, codec) = (Packing::default(), codec());
+        let other = Codec {
+            buffer_type: BufferType::Described,
+            ..codec
+        };
+        let (first, second) = (result(0..3), result(0..4));
+        let command = CommandCode::GroupConstruct;
+        // Each differs from the one before in one respect.
+        for (tag, result, codec) in [
+            (100, &first, &codec),
+            (101, &first, &codec),
+            (101, &second, &codec),
+            (101, &second, &other),
+        ] {
+            let reply = Reply::Group(result.clone());
+            assert_eq!(
+                packing.group(tag, command, result, codec),
+                answer(tag, command, &reply, codec)
+            );
+        }
+        let mut kept = packing.group.lock().unwrap();
+        kept.as_mut().unwrap().payload.clear();
+        drop(kept);
+        let frame = packing.group(101, command, &second, &other).unwrap();
+        let reply = Reply::Group(second);
+        assert_ne!(frame, answer(101, command, &reply, &other).unwrap());
+    }
+
+    #[test]
+    fn job_data_are_packed_once_for_all_ranks() {
+        let codec = codec();
         let packing = Packing::default();
         let pack = |tag, job: &Arc<JobInfo>| packing.job_data(tag, job, &codec).unwrap();
         let is_kept = || packing.job_data.lock().unwrap().is_some();

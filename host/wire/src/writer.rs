@@ -2,8 +2,8 @@
 use crate::{Codec, WireError, flex};
 use peal_model::DataType;
 
-/// Bytes reserved at first; most answers are shorter.
-const INITIAL_CAPACITY: usize = 64;
+/// Bytes reserved at first; most messages are shorter.
+const INITIAL_CAPACITY: usize = 256;
 
 /// Writer of one payload from front to back.
 pub(crate) struct MessageWriter<'a> {

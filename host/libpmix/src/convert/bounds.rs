@@ -1,15 +1,18 @@
 //! Bounds on what one call may pass: a wrong count or a cycle ends in a status, not in a crash.
 use super::ConvertError;
+use peal_model::Nspace;
 use peal_wire::DecodeLimits;
 
 /// Counters of one call, against the limits of messages ([`DecodeLimits`]): what is larger could
-/// not be sent.
+/// not be sent. Also the namespace that its procs share.
 #[derive(Debug, Default)]
 pub struct ReadBounds {
     limits: DecodeLimits,
     depth: usize,
     elements: usize,
     bytes: usize,
+    /// The latest namespace of a proc.
+    pub(super) last_nspace: Nspace,
 }
 
 fn check(what: &'static str, found: usize, limit: usize) -> Result<(), ConvertError> {

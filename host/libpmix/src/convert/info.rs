@@ -1,7 +1,7 @@
 //! Infos and published data.
 use super::{
     ConvertError, FromC, ReadBounds, ToC,
-    text::{key_array, key_from_array},
+    text::{copy_characters, key_from_array},
 };
 use crate::{
     abi::{CInfo, CPdata},
@@ -32,7 +32,7 @@ impl ToC for Info {
     type Target = CInfo;
 
     fn fill(&self, target: &mut CInfo) -> Result<(), ConvertError> {
-        target.key = key_array(&self.key);
+        copy_characters(&mut target.key, self.key.as_str().as_bytes());
         target.flags = sent(self.flags).0;
         self.value.fill(&mut target.value)
     }
@@ -58,7 +58,7 @@ impl ToC for Pdata {
 
     fn fill(&self, target: &mut CPdata) -> Result<(), ConvertError> {
         self.proc.fill(&mut target.proc)?;
-        target.key = key_array(&self.key);
+        copy_characters(&mut target.key, self.key.as_str().as_bytes());
         self.value.fill(&mut target.value)
     }
 }

@@ -1,7 +1,7 @@
 //! Procs, applications, queries and other structures, member by member.
 use super::{
     ConvertError, FromC, ReadBounds, ToC, fill_list, read_list,
-    text::{argv, fill_argv, fill_characters, nspace_array, nspace_from_array, text, text_to_c},
+    text::{argv, copy_characters, fill_argv, shared_nspace, text, text_to_c},
 };
 use crate::{
     abi::{
@@ -56,9 +56,9 @@ impl ToC for Status {
 impl FromC for Proc {
     type Source = CProc;
 
-    unsafe fn from_c(source: &CProc, _: &mut ReadBounds) -> Result<Proc, ConvertError> {
+    unsafe fn from_c(source: &CProc, bounds: &mut ReadBounds) -> Result<Proc, ConvertError> {
         Ok(Proc::new(
-            nspace_from_array(&source.nspace)?,
+            shared_nspace(&source.nspace, bounds)?,
             Rank(source.rank),
         ))
     }
@@ -68,7 +68,7 @@ impl ToC for Proc {
     type Target = CProc;
 
     fn fill(&self, target: &mut CProc) -> Result<(), ConvertError> {
-        target.nspace = nspace_array(&self.nspace);
+        copy_characters(&mut target.nspace, self.nspace.as_str().as_bytes());
         target.rank = self.rank.0;
         Ok(())
     }
@@ -286,7 +286,7 @@ impl ToC for Regattr {
     fn fill(&self, target: &mut CRegattr) -> Result<(), ConvertError> {
         target.name = text_to_c(self.name.as_ref())?;
         let key = self.key.as_ref().map_or(&[][..], Text::as_bytes);
-        fill_characters(&mut target.string, key);
+        copy_characters(&mut target.string, key);
         target.r#type = self.data_type.0;
         fill_argv(&mut target.description, &self.description)
     }

@@ -125,6 +125,23 @@ pub fn nspace_from_array(nspace: &CNspace) -> Result<Nspace, ConvertError> {
     Ok(Nspace::new(array_text(nspace, "namespace")?)?)
 }
 
+/// Reads a `pmix_nspace_t` as [`nspace_from_array`] does. Consecutive equal ones share the allocation
+/// of the first: a list mostly names procs of one job.
+///
+/// # Errors
+///
+/// As for [`nspace_from_array`].
+pub(crate) fn shared_nspace(
+    nspace: &CNspace,
+    bounds: &mut ReadBounds,
+) -> Result<Nspace, ConvertError> {
+    let text = array_text(nspace, "namespace")?;
+    if bounds.last_nspace.as_str() != text {
+        bounds.last_nspace = Nspace::new(text)?;
+    }
+    Ok(bounds.last_nspace.clone())
+}
+
 /// Reads a key that is an argument of a function.
 ///
 /// # Errors
@@ -159,8 +176,14 @@ pub unsafe fn nspace_from_argument(nspace: *const c_char) -> Result<Nspace, Conv
 /// Copies text into an array of characters, which it cuts to leave room for a NUL.
 pub(crate) fn fill_characters(array: &mut [c_char], text: &[u8]) {
     array.fill(0);
-    let room = array.len().saturating_sub(1);
-    for (character, byte) in array.iter_mut().take(room).zip(text) {
+    copy_characters(array, text);
+}
+
+/// Copies text into a zeroed array of characters as [`fill_characters`] does. Arrays of keys and
+/// namespaces are large, and most of their texts short.
+pub(crate) fn copy_characters(zeroed: &mut [c_char], text: &[u8]) {
+    let room = zeroed.len().saturating_sub(1);
+    for (character, byte) in zeroed.iter_mut().take(room).zip(text) {
         *character = byte.cast_signed();
     }
 }
