@@ -91,6 +91,9 @@ pub(super) enum HomeError {
     /// A socket cannot be made or used.
     #[error("socket of the server: {0}")]
     Socket(io::Error),
+    /// The timer of the answers cannot be made.
+    #[error("timer of the library: {0}")]
+    Timer(io::Error),
     /// The first message is too long.
     #[error("first message to the server: {0}")]
     Hello(CodecError),

@@ -4,7 +4,7 @@ use super::{
     handshake::Accepted,
     link::{HostLink, Incoming, LinkEnd, LinkError, PendingReply},
     lock,
-    upcalls::{AnswerPath, HostModule, Leftover, drop_leftovers},
+    upcalls::{AnswerPath, HostModule, Leftovers},
 };
 use crate::{
     abi::CProc, client::operations::ProgramData, convert::ConvertError, heap_array::HeapArray,
@@ -15,6 +15,7 @@ use peal_model::{Event, Info, Nspace, Proc, Range, Status, Value, code, key};
 use peal_stub::{HostNotice, HostRequest, ServerMessage, ServerWelcome};
 use std::{
     collections::HashMap,
+    io,
     os::fd::{AsRawFd, OwnedFd},
     slice,
     sync::{Arc, Mutex},
@@ -33,6 +34,7 @@ pub(crate) struct HostServer {
     /// Procs that the host environment has registered.
     pub(super) clients: HostClients,
     pub(super) answers: AnswerPath,
+    leftovers: Arc<Leftovers>,
     /// Events for the handlers of this process.
     events: mpsc::UnboundedSender<Event>,
     /// Client of this process, by which its handlers get events.
@@ -52,10 +54,14 @@ impl std::fmt::Debug for HostClient {
 
 impl HostServer {
     /// Begins to serve a server that has accepted this process.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses a descriptor.
     pub(super) fn begin(
         accepted: Accepted,
         module: HostModule,
-    ) -> (Arc<HostServer>, ServerWelcome) {
+    ) -> io::Result<(Arc<HostServer>, ServerWelcome)> {
         let Accepted {
             link,
             incoming,
@@ -63,23 +69,24 @@ impl HostServer {
             children,
         } = accepted;
         let link = Arc::new(link);
-        let (leave, leftovers) = mpsc::unbounded_channel::<Leftover>();
+        let leftovers = Arc::new(Leftovers::new()?);
         let (events, raised) = mpsc::unbounded_channel();
         ForkBlock::publish(&welcome.environment, children.as_raw_fd());
         let host = Arc::new(HostServer {
             link: link.clone(),
             module,
             clients: HostClients::default(),
-            answers: AnswerPath::new(link.clone(), leave),
+            answers: AnswerPath::new(link.clone(), leftovers.clone()),
+            leftovers: leftovers.clone(),
             events,
             client: SetOnce::new(),
             _children: children,
         });
         tokio::spawn(async move { link.send_outgoing().await });
-        tokio::spawn(drop_leftovers(leftovers));
+        tokio::spawn(leftovers.drop_late());
         tokio::spawn(host.clone().deliver_events(raised));
         tokio::spawn(host.clone().receive(incoming));
-        (host, welcome)
+        Ok((host, welcome))
     }
 
     /// Gives the client of this process.
@@ -102,7 +109,9 @@ impl HostServer {
     /// Serves the messages of the server until the stream ends.
     async fn receive(self: Arc<HostServer>, mut incoming: Incoming) {
         let error: LinkError = loop {
-            match incoming.next(&self.link).await {
+            let next = incoming.next(&self.link).await;
+            self.leftovers.drop_all();
+            match next {
                 Ok(ServerMessage::Reply { number, reply }) => self.link.accept_reply(number, reply),
                 Ok(ServerMessage::Upcall { number, upcall }) => self.call(number, upcall),
                 Ok(ServerMessage::Notice(notice)) => self.note(notice),

@@ -86,7 +86,7 @@ async fn connect(module: HostModule, infos: Vec<Info>) -> Result<Connection, Hom
 async fn connect_quietly(module: HostModule, infos: Vec<Info>) -> Result<Connection, HomeError> {
     let chosen = HomeSettings::read()?;
     let accepted = open(&chosen, hello(infos, module.offered())).await?;
-    let (server, welcome) = HostServer::begin(accepted, module);
+    let (server, welcome) = HostServer::begin(accepted, module).map_err(HomeError::Timer)?;
     // The server may be slow, but not for ever.
     let attached = tokio::time::timeout(chosen.answer, attach(&welcome)).await;
     let limit = chosen.answer;

@@ -1,13 +1,16 @@
 //! Upcalls that are not answered, and the callbacks by which the host environment answers.
 //!
-//! A callback copies the result and sends it. The arguments of the upcall, and the call of the release
-//! function, go to the progress thread: there the function of the host environment has returned, and no
-//! lock of the callback is held.
-use super::{super::link::HostLink, UpcallArguments};
+//! A callback copies the result and sends it. What is left of the upcall goes to the progress thread
+//! ([`Leftovers`]).
+use super::{
+    super::link::HostLink,
+    UpcallArguments,
+    leftovers::{Leftover, Leftovers, ReleaseCall},
+};
 use crate::{
     abi::{CByteObject, CInfo, CPdata, CProc, CReleaseCallback, CStatus},
     border,
-    client::{library::Library, operations::ProgramData, progress::call_program},
+    client::library::Library,
     convert::{ConvertError, nspace_from_argument, read_array, read_one},
 };
 use peal_model::{Bytes, Status, code};
@@ -17,54 +20,16 @@ use std::{
     slice,
     sync::Arc,
 };
-use tokio::sync::mpsc;
 
 /// Way of answers to the server.
 #[derive(Debug, Clone)]
 pub(in super::super) struct AnswerPath {
     link: Arc<HostLink>,
-    leftovers: mpsc::UnboundedSender<Leftover>,
-}
-
-/// Rest of an answered upcall, for the progress thread.
-#[derive(Debug)]
-pub(in super::super) struct Leftover {
-    release: Option<ReleaseCall>,
-    /// Dropped behind the release function.
-    _arguments: UpcallArguments,
-}
-
-/// Release function of the host environment for what it has passed to a callback.
-#[derive(Debug)]
-pub(super) struct ReleaseCall {
-    function: unsafe extern "C" fn(*mut c_void),
-    data: ProgramData,
-}
-
-impl ReleaseCall {
-    fn new(function: CReleaseCallback, data: *mut c_void) -> Option<ReleaseCall> {
-        Some(ReleaseCall {
-            function: function?,
-            data: ProgramData::new(data),
-        })
-    }
-}
-
-/// Calls release functions and frees arguments, on the progress thread.
-pub(in super::super) async fn drop_leftovers(mut leftovers: mpsc::UnboundedReceiver<Leftover>) {
-    while let Some(leftover) = leftovers.recv().await {
-        if let Some(ReleaseCall { function, data }) = leftover.release {
-            // SAFETY: the program passed the function for this call, which comes once.
-            call_program(|| unsafe { function(data.get()) });
-        }
-    }
+    leftovers: Arc<Leftovers>,
 }
 
 impl AnswerPath {
-    pub(in super::super) fn new(
-        link: Arc<HostLink>,
-        leftovers: mpsc::UnboundedSender<Leftover>,
-    ) -> AnswerPath {
+    pub(in super::super) fn new(link: Arc<HostLink>, leftovers: Arc<Leftovers>) -> AnswerPath {
         AnswerPath { link, leftovers }
     }
 
@@ -98,13 +63,8 @@ impl PendingUpcall {
     /// Answers the upcall.
     pub(super) fn answer(self, answer: Result<UpcallResult, Status>, release: Option<ReleaseCall>) {
         self.path.link.answer(self.number, answer);
-        let leftover = Leftover {
-            release,
-            _arguments: self.arguments,
-        };
-        // The progress thread has ended with the library. What the host environment would release
-        // is then its own.
-        let _ = self.path.leftovers.send(leftover);
+        let leftover = Leftover::new(release, self.arguments);
+        self.path.leftovers.add(leftover);
     }
 }
 

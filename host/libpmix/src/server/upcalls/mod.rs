@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `arguments` | what is passed to the host environment, in its C form |
 //! | `answers` | upcalls that are not answered, and the callbacks that answer them |
+//! | `leftovers` | what is left of answered upcalls |
 //! | `clients` | procs that connect and finalize |
 //! | `collectives`, `data`, `jobs`, `events`, `services` | one function for each upcall |
 //!
@@ -19,10 +20,12 @@ mod collectives;
 mod data;
 mod events;
 mod jobs;
+mod leftovers;
 mod services;
 
+pub(super) use answers::AnswerPath;
 pub(crate) use answers::PendingUpcall;
-pub(super) use answers::{AnswerPath, Leftover, drop_leftovers};
+pub(super) use leftovers::Leftovers;
 
 use super::HostServer;
 use crate::{
