@@ -10,7 +10,10 @@ use peal_model::Size;
 use peal_wire::ServerUri;
 use std::{sync::Arc, time::Duration};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{
+        OwnedSemaphorePermit, Semaphore,
+        mpsc::{self, error::TryRecvError},
+    },
     task::yield_now,
     time::{Instant, timeout_at},
 };
@@ -52,6 +55,7 @@ impl EventQueue {
                 queue: arrivals,
                 next: None,
                 until_turn: ITEMS_OF_A_TURN,
+                awake_until: None,
                 settlement,
             },
         )
@@ -106,6 +110,8 @@ pub(crate) struct Arrivals {
     next: Option<WaitingItem>,
     /// Number of items until other tasks have their turn.
     until_turn: u32,
+    /// Time until which the task does not sleep.
+    awake_until: Option<std::time::Instant>,
     settlement: Settlement,
 }
 
@@ -127,9 +133,31 @@ impl Arrivals {
             }
         }
         self.settlement.note_wait(EventTaskWait::Queue);
-        let next = self.queue.recv().await?;
+        let next = match self.next_while_awake().await {
+            Some(next) => next,
+            None => self.queue.recv().await?,
+        };
         self.settlement.note_taken();
         Some(next)
+    }
+
+    /// Makes the task wait awake for the next item, for this time from now. Other tasks run meanwhile.
+    pub(crate) fn stay_awake(&mut self, time: Duration) {
+        // The clock of the system: that of a runtime may be paused.
+        self.awake_until = std::time::Instant::now().checked_add(time);
+    }
+
+    /// Returns the next item if it comes while the task is awake.
+    async fn next_while_awake(&mut self) -> Option<WaitingItem> {
+        let until = self.awake_until.take()?;
+        while std::time::Instant::now() < until {
+            match self.queue.try_recv() {
+                Ok(next) => return Some(next),
+                Err(TryRecvError::Empty) => yield_now().await,
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        }
+        None
     }
 
     /// Collects the servers of losses that come next, within `window`. Any other item ends the
@@ -149,5 +177,36 @@ impl Arrivals {
             }
         }
         lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn task_that_waits_awake_lets_others_run_and_gets_items_at_any_time() {
+        let (queue, mut arrivals) = EventQueue::new(1 << 20);
+        for awake in [Duration::from_secs(3600), Duration::ZERO] {
+            arrivals.stay_awake(awake);
+            let queue = queue.clone();
+            // On the only thread of this runtime, after the wait has begun.
+            let put = tokio::spawn(async move { queue.put(QueuedItem::Registered, None) });
+            assert!(matches!(
+                arrivals.next().await,
+                Some((QueuedItem::Registered, None))
+            ));
+            put.await.unwrap();
+        }
+        drop(queue);
+        assert!(arrivals.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn end_of_the_queue_is_seen_while_awake() {
+        let (queue, mut arrivals) = EventQueue::new(1 << 20);
+        arrivals.stay_awake(Duration::from_secs(3600));
+        drop(queue);
+        assert!(arrivals.next().await.is_none());
     }
 }

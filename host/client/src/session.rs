@@ -570,13 +570,19 @@ pub(crate) async fn handle_events(
     mut arrivals: Arrivals,
     follow: impl Fn(InvitationAnswer),
 ) {
+    let wait = session.settings.local_event_wait;
     while let Some((arrival, _room)) = arrivals.next().await {
+        let is_local =
+            matches!(&arrival, QueuedItem::Event(event) if event.range == Range::ProcLocal);
         let events = session.events_of(arrival, &mut arrivals).await;
         // After the last event, handlers that have registered meanwhile receive recent events.
         for mut incoming in events.into_iter().map(Some).chain([None]) {
             while let Some(run) = session.handlers.next(&mut incoming) {
                 session.pass(run).await.into_iter().for_each(&follow);
             }
+        }
+        if is_local && !wait.is_zero() {
+            arrivals.stay_awake(wait);
         }
     }
 }

@@ -28,6 +28,10 @@ pub struct ClientSettings {
     pub recent_event_bytes: usize,
     /// Time limit of a deferred handler ([`crate::Handler::deferred`]); `None` means no limit.
     pub handler_timeout: Option<Duration>,
+    /// Time for which the event task waits awake after an event of this process for itself
+    /// (`PMIX_RANGE_PROC_LOCAL`). The wake of a thread that sleeps takes longer than a chain of many
+    /// handlers, and a process that raises such an event often raises another one at once.
+    pub local_event_wait: Duration,
     /// Time for which losses of servers are collected into one event, if other servers remain.
     pub loss_window: Duration,
     /// Limit of the memory for values that gets have returned, in bytes.
@@ -49,6 +53,7 @@ impl Default for ClientSettings {
             recent_events: 512,
             recent_event_bytes: 4 << 20,
             handler_timeout: Some(Duration::from_secs(60)),
+            local_event_wait: Duration::ZERO,
             loss_window: Duration::from_millis(100),
             data_bytes: 256 << 20,
             wire: DecodeLimits::default(),

@@ -11,7 +11,11 @@ use crate::{
 };
 use peal_client::{Client, ClientError, ClientSettings, Environment, ToolSettings};
 use peal_model::{Info, Infos, KeyName, Range, Status, Value, code, key};
-use std::ffi::c_int;
+use std::{ffi::c_int, time::Duration};
+
+/// Time for which the progress thread waits awake after a local event: somewhat more than the wake of
+/// an idle core takes in a virtual machine, which is the time that its caller's next event comes after.
+const LOCAL_EVENT_WAIT: Duration = Duration::from_micros(50);
 
 /// Returns the time limits and bounds of a client of this library: a call takes as long as its
 /// server and the other procs take, and so does a handler.
@@ -20,6 +24,7 @@ pub(crate) fn settings() -> ClientSettings {
         answer_timeout: None,
         meeting_timeout: None,
         handler_timeout: None,
+        local_event_wait: LOCAL_EVENT_WAIT,
         ..ClientSettings::default()
     }
 }
