@@ -38,13 +38,30 @@ pub(crate) struct Outbound {
     changed: Notify,
 }
 
-/// Frames that the system has not taken yet, in their order.
+/// Frames that the system has not taken yet, and the socket.
 #[derive(Debug)]
 struct UnsentFrames {
+    batch: FrameBatch,
+    writer: WriterState,
+    /// Place of earlier frames.
+    earlier: EarlierFrames,
+}
+
+/// Place of the frames before those that wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum EarlierFrames {
+    /// The system has taken all.
+    Written,
+    /// The task writes them, without the lock: callers add frames meanwhile, and leave them to it.
+    WithTask,
+}
+
+/// Frames in their order.
+#[derive(Default, Debug)]
+struct FrameBatch {
     frames: VecDeque<UnsentFrame>,
     /// Number of bytes of the first frame that are written.
     written: usize,
-    writer: WriterState,
 }
 
 #[derive(Debug)]
@@ -67,33 +84,30 @@ enum WriterState {
 }
 
 /// Result of an attempt to write all frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum WriteProgress {
     /// No frame is left.
     Done,
     /// The system takes no more bytes now.
-    Blocked(Arc<WritableSocket>),
+    Blocked,
+    /// A write failed.
+    Failed,
 }
 
-impl UnsentFrames {
+impl FrameBatch {
     /// Writes frames until none is left or the system takes no more.
-    fn write(&mut self) -> WriteProgress {
-        let WriterState::Open(writer) = &self.writer else {
-            self.frames.clear();
-            return WriteProgress::Done;
-        };
-        let writer = writer.clone();
+    fn write(&mut self, writer: &WritableSocket) -> WriteProgress {
         while !self.frames.is_empty() {
             let slices = self.slices();
             let write = |mut socket: &TcpStream| socket.write_vectored(&slices);
             match writer.try_io(Interest::WRITABLE, |socket| write(socket)) {
                 Ok(count) => self.remove_written(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return WriteProgress::Blocked(writer);
+                    return WriteProgress::Blocked;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "request not sent");
-                    self.writer = WriterState::Failed;
-                    self.frames.clear();
+                    return WriteProgress::Failed;
                 }
             }
         }
@@ -121,6 +135,46 @@ impl UnsentFrames {
     }
 }
 
+impl UnsentFrames {
+    /// Writes all frames, unless earlier ones are not written. Returns true if nothing is left to the
+    /// task.
+    fn write(&mut self) -> bool {
+        if self.earlier == EarlierFrames::WithTask {
+            return false;
+        }
+        let WriterState::Open(writer) = &self.writer else {
+            self.batch = FrameBatch::default();
+            return true;
+        };
+        match self.batch.write(&writer.clone()) {
+            WriteProgress::Done => true,
+            WriteProgress::Blocked => false,
+            WriteProgress::Failed => {
+                self.fail();
+                true
+            }
+        }
+    }
+
+    /// Takes all frames for the task, and the socket; `None` if no frame is left.
+    fn take(&mut self) -> Option<(FrameBatch, Arc<WritableSocket>)> {
+        let batch = std::mem::take(&mut self.batch);
+        self.earlier = EarlierFrames::Written;
+        match &self.writer {
+            WriterState::Open(writer) if !batch.frames.is_empty() => {
+                self.earlier = EarlierFrames::WithTask;
+                Some((batch, writer.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    fn fail(&mut self) {
+        self.writer = WriterState::Failed;
+        self.batch = FrameBatch::default();
+    }
+}
+
 impl Outbound {
     /// Creates the sending side of a socket.
     ///
@@ -133,9 +187,9 @@ impl Outbound {
         writer.writable().await?.retain_ready();
         Ok(Outbound {
             unsent: Mutex::new(UnsentFrames {
-                frames: VecDeque::new(),
-                written: 0,
+                batch: FrameBatch::default(),
                 writer: WriterState::Open(Arc::new(writer)),
+                earlier: EarlierFrames::Written,
             }),
             room: Arc::new(Semaphore::new(MAX_UNSENT as usize)),
             changed: Notify::new(),
@@ -152,8 +206,9 @@ impl Outbound {
     /// Sends a frame behind all earlier ones. May be called from any thread.
     pub(crate) fn send(&self, bytes: Vec<u8>, room: OwnedSemaphorePermit, urgency: Urgency) {
         let mut unsent = lock(&self.unsent);
-        unsent.frames.push_back(UnsentFrame { bytes, _room: room });
-        let is_written = urgency == Urgency::Now && matches!(unsent.write(), WriteProgress::Done);
+        let frames = &mut unsent.batch.frames;
+        frames.push_back(UnsentFrame { bytes, _room: room });
+        let is_written = urgency == Urgency::Now && unsent.write();
         drop(unsent);
         if !is_written {
             self.changed.notify_one();
@@ -165,17 +220,27 @@ impl Outbound {
     pub(crate) async fn write_rest(&self, mut unused: oneshot::Receiver<()>) {
         let mut is_used = true;
         loop {
-            let progress = lock(&self.unsent).write();
-            match progress {
-                WriteProgress::Blocked(writer) => {
-                    // An error shows at the next write.
-                    let _ = writer.writable().await;
-                }
-                WriteProgress::Done if is_used => tokio::select! {
+            let taken = lock(&self.unsent).take();
+            match taken {
+                Some((batch, writer)) => self.write_batch(batch, &writer).await,
+                None if is_used => tokio::select! {
                     () = self.changed.notified() => {}
                     _ = &mut unused => is_used = false,
                 },
+                None => return,
+            }
+        }
+    }
+
+    async fn write_batch(&self, mut batch: FrameBatch, writer: &WritableSocket) {
+        loop {
+            match batch.write(writer) {
                 WriteProgress::Done => return,
+                WriteProgress::Blocked => {
+                    // An error shows at the next write.
+                    let _ = writer.writable().await;
+                }
+                WriteProgress::Failed => return lock(&self.unsent).fail(),
             }
         }
     }
@@ -185,7 +250,7 @@ impl Outbound {
     pub(crate) fn close(&self) {
         let mut unsent = lock(&self.unsent);
         unsent.writer = WriterState::Closed;
-        unsent.frames.clear();
+        unsent.batch = FrameBatch::default();
         self.room.close();
     }
 }
