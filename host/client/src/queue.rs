@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn task_that_waits_awake_lets_others_run_and_gets_items_at_any_time() {
+    async fn waiting_awake_lets_others_run_and_gets_items() {
         let (queue, mut arrivals) = EventQueue::new(1 << 20);
         for awake in [Duration::from_secs(3600), Duration::ZERO] {
             arrivals.stay_awake(awake);

@@ -216,21 +216,22 @@ fn modules_of_the_site_decide_log_and_leave_a_trail() {
     }
 }
 
-/// Asserts that `peal ps` on a node lists the four procs of a job, and processes of two of them.
+/// Waits until `peal ps` on a node lists the four procs of a job, and processes of two of them: those
+/// that have connected.
 fn check_list(lab: &SlurmLab, node: &str, job: &str, with_process: [u32; 2]) {
-    let listed = peal_on(lab, node, &["ps", job, "--json"]).expect_status(0);
-    let jobs: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
-    let procs = jobs[0]["procs"].as_array().unwrap();
-    assert_eq!(procs.len(), 4, "{procs:?}");
-    for (proc, (rank, place)) in procs
-        .iter()
-        .zip([(0, "n1"), (1, "n1"), (2, "n2"), (3, "n2")])
-    {
-        assert_eq!(proc["rank"], rank, "{proc}");
-        assert_eq!(proc["node"], place, "{proc}");
-        let is_running = proc["state"] == "running" && proc["pid"].is_u64();
-        assert_eq!(is_running, with_process.contains(&rank), "{proc}");
-    }
+    let places = [(0, "n1"), (1, "n1"), (2, "n2"), (3, "n2")];
+    until(&format!("{node} lists its processes"), || {
+        let listed = peal_on(lab, node, &["ps", job, "--json"]).expect_status(0);
+        let jobs: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        let procs = jobs[0]["procs"].as_array().unwrap();
+        assert_eq!(procs.len(), places.len(), "{procs:?}");
+        procs.iter().zip(places).all(|(proc, (rank, place))| {
+            assert_eq!(proc["rank"], rank, "{proc}");
+            assert_eq!(proc["node"], place, "{proc}");
+            let is_running = proc["state"] == "running" && proc["pid"].is_u64();
+            is_running == with_process.contains(&rank)
+        })
+    });
 }
 
 #[needs(slurm_lab)]
