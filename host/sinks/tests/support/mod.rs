@@ -10,6 +10,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command},
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -60,13 +61,20 @@ pub fn test_server_file(file: &str) -> PathBuf {
     file
 }
 
-/// A port that nobody listened to a moment ago.
+/// A port that nobody listened to a moment ago. It is below those that the system gives to connections,
+/// so that none of other tests takes it, and test processes begin at different ones.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
+        let place = std::process::id().wrapping_mul(97).wrapping_add(tried) % COUNT;
+        let port = u16::try_from(FIRST + place).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A process that ends with its test.
