@@ -137,7 +137,7 @@ fn flags() -> Option<String> {
 }
 
 /// Returns the files of a directory, sorted by name; none if it does not exist.
-fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.exists() {
         return Ok(Vec::new());
     }

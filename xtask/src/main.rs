@@ -78,7 +78,7 @@ enum Task {
     /// Programs that are linked with libpmix run on it if `LD_LIBRARY_PATH` begins with that
     /// directory. Prints the size of `libpmix.so.2`.
     Libpmix {
-        /// Optimize and strip the library
+        /// Optimize the library, at link time too, and strip it
         #[arg(long)]
         release: bool,
     },

@@ -1,7 +1,7 @@
 //! MPI programs that run under Peal, and launchers that it is compared with: Open MPI 4.1 of
 //! Debian, Open MPI 5.0 with PRRTE from PyPI, and `mpi4py` with its tests.
 use crate::{
-    c_programs::changed,
+    c_programs::{changed, files},
     command::{run, run_quietly},
     test_servers::made_whole,
 };
@@ -82,10 +82,7 @@ pub fn release_4(root: &Path) -> Result<()> {
         compile(root, "oshcc", "shmem")?;
     }
     if has_compiler("mpicc") {
-        let sources = root.join("tests/labs/c/mpi");
-        let unreadable = || format!("reading {}", sources.display());
-        for source in fs::read_dir(&sources).with_context(unreadable)? {
-            let source = source.with_context(unreadable)?.path();
+        for source in files(&root.join("tests/labs/c/mpi"))? {
             compile_into(&root.join("target/c/labs"), "mpicc", &source)?;
         }
     }

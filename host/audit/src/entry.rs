@@ -473,25 +473,18 @@ impl AdmissionDenial {
 
 /// Returns the job of a call's subject, and the user that caused the call.
 fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
-    let nspace = |proc: &Proc| proc.nspace.as_str().to_owned();
-    let (job, identity) = match subject {
-        // The server's own event, such as the end of a proc, has no source, and names the proc.
-        CallSubject::Event(call) => (
-            call.event.source.as_ref().map_or_else(
-                || call.event.affected().first().map(nspace),
-                |source| Some(nspace(source)),
-            ),
-            call.identity,
-        ),
-        CallSubject::Policy(call) => (
-            call.request.requester.as_ref().map(nspace),
-            call.request.identity,
-        ),
-        CallSubject::Log(call) => (
-            call.request.source.as_ref().map(nspace),
-            call.request.identity,
-        ),
+    let (proc, identity) = match subject {
+        CallSubject::Event(call) => {
+            // The server's own event, such as the end of a proc, has no source, and names the proc.
+            let affected = || call.event.affected().into_iter().next();
+            (call.event.source.clone().or_else(affected), call.identity)
+        }
+        CallSubject::Policy(call) => (call.request.requester.clone(), call.request.identity),
+        CallSubject::Log(call) => (call.request.source.clone(), call.request.identity),
         CallSubject::None | CallSubject::Settings(_) => (None, None),
     };
-    (job, identity.map(|identity| identity.uid))
+    (
+        proc.map(|proc| proc.nspace.as_str().to_owned()),
+        identity.map(|identity| identity.uid),
+    )
 }

@@ -581,7 +581,7 @@ pub(crate) async fn handle_events(
                 session.pass(run).await.into_iter().for_each(&follow);
             }
         }
-        if is_local && !wait.is_zero() {
+        if is_local {
             arrivals.stay_awake(wait);
         }
     }

@@ -156,7 +156,7 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
         // the server need not wake this thread for each: that takes longer than all else that it does
         // for a line.
         while let Some(piece) = next {
-            write_all(&mut to, piece, &mut pieces, waiting);
+            write_queued(&mut to, piece, &mut pieces, waiting);
             thread::sleep(BETWEEN_WRITES);
             next = pieces.try_recv().ok();
         }
@@ -164,7 +164,7 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
 }
 
 /// Writes an item and those behind it, as far as they are queued.
-fn write_all(
+fn write_queued(
     to: &mut impl Write,
     first: Piece,
     pieces: &mut mpsc::Receiver<Piece>,
@@ -189,7 +189,8 @@ fn write_all(
             }
             Piece::Flushed(sender) => flushed.push(sender),
         }
-        let has_room = shown_lines.len() < LONGEST_WRITE;
+        // Hidden lines count too: more may be queued for as long as these are written.
+        let has_room = written < LONGEST_WRITE;
         next = has_room.then(|| pieces.try_recv().ok()).flatten();
     }
     // An error means that the reader of `peal`'s output is gone; then the lines are lost.
@@ -534,6 +535,25 @@ mod tests {
             .collect();
         // A line end is added to each piece, so the fourth exceeds the limit.
         assert_eq!(written, [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn one_write_ends_although_more_hidden_lines_are_queued() {
+        let (send, mut pieces) = mpsc::channel(3);
+        let hidden = || {
+            Piece::Logged(LoggedLines {
+                lines: vec![b'x'; LONGEST_WRITE / 2],
+                shown: None,
+                copies: None,
+            })
+        };
+        for _ in 0..2 {
+            send.try_send(hidden()).unwrap();
+        }
+        let waiting = AtomicUsize::new(3 * (LONGEST_WRITE / 2));
+        write_queued(&mut io::sink(), hidden(), &mut pieces, &waiting);
+        assert_eq!(waiting.into_inner(), LONGEST_WRITE / 2);
+        assert!(pieces.try_recv().is_ok(), "one is left");
     }
 
     /// Writer that waits for a signal before each write.

@@ -91,9 +91,7 @@ fn faults_end_a_job_and_leave_nothing_on_its_nodes() {
 #[needs(slurm_lab)]
 #[test]
 fn peer_of_a_killed_proc_hears_of_it_before_slurm_ends_the_job() {
-    let config = Configuration::new("");
-    let libraries = peal_servers(ClientLibrary::Stock);
-    let lab = start(PROBE_NODES, &libraries, &config.path());
+    let lab = used_lab();
     let job = WaitingJob::listening(&lab, "listening");
     // While Slurm's controller is stopped, nothing ends the job.
     let control = lab.lab.node(CONTROL_NODE).unwrap();

@@ -26,7 +26,7 @@ pub use join::Join;
 use crate::{Call, Client, ClientError};
 use peal_model::{
     CommandCode, GroupResult, IdentError, Info, InfoFlags, Infos, Nspace, Proc, Query, Reply,
-    Request, Value, key, rank::PMIX_RANK_WILDCARD,
+    Request, Value, key,
 };
 use std::sync::Arc;
 
@@ -113,11 +113,7 @@ impl Client {
         let members = if members.is_empty() { procs } else { members };
         // A wildcard rank that a participant named is resolved here. The group exists, so a job of
         // unknown size must not make the call fail.
-        let members = if members.iter().any(|proc| proc.rank == PMIX_RANK_WILDCARD) {
-            self.resolve_wildcards(&members).await.unwrap_or(members)
-        } else {
-            members
-        };
+        let members = self.resolve_wildcards(&members).await.unwrap_or(members);
         let member_infos = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),

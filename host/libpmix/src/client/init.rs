@@ -13,8 +13,8 @@ use peal_client::{Client, ClientError, ClientSettings, Environment, ToolSettings
 use peal_model::{Info, Infos, KeyName, Range, Status, Value, code, key};
 use std::{ffi::c_int, time::Duration};
 
-/// Time for which the progress thread waits awake after a local event: somewhat more than the wake of
-/// an idle core takes in a virtual machine, which is the time that its caller's next event comes after.
+/// Time for which the progress thread waits awake after a local event. The next event comes when the
+/// program's thread is awake again; in a virtual machine the wake of an idle core takes some 30 us.
 const LOCAL_EVENT_WAIT: Duration = Duration::from_micros(50);
 
 /// Returns the time limits and bounds of a client of this library: a call takes as long as its

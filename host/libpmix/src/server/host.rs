@@ -110,6 +110,7 @@ impl HostServer {
     async fn receive(self: Arc<HostServer>, mut incoming: Incoming) {
         let error: LinkError = loop {
             let next = incoming.next(&self.link).await;
+            // Here no function of the host environment runs on this thread.
             self.leftovers.drop_all();
             match next {
                 Ok(ServerMessage::Reply { number, reply }) => self.link.accept_reply(number, reply),

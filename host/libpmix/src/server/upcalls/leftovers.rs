@@ -116,8 +116,7 @@ impl Leftovers {
         while let Ok(mut rung) = self.alarm.readable().await {
             // The alarm is readable until it is read or set again.
             let read = rung.try_io(|alarm| Ok(rustix::io::read(alarm.get_ref(), &mut [0; 8])?));
-            if let Ok(read) = read {
-                drop(read);
+            if read.is_ok() {
                 self.drop_all();
             }
         }
