@@ -5,7 +5,7 @@ use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleList, ask};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
-    os::unix::net::UnixDatagram,
+    os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -68,6 +68,8 @@ impl Place {
         let manager = self.path(states);
         let states = UnixDatagram::bind(&manager).unwrap();
         states.set_read_timeout(Some(PATIENCE)).unwrap();
+        // As that of systemd: the server may run as a user of its own.
+        fs::set_permissions(&manager, fs::Permissions::from_mode(0o777)).unwrap();
         let config = self.path("peal.toml");
         if !config.exists() {
             self.configure("");

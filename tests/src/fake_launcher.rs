@@ -6,8 +6,8 @@ use peal_model::{
     Bytes, DataArray, Info, Infos, IofChannel, Nspace, Proc, Rank, Status, Text, Value, code, key,
 };
 use peal_stub::{
-    FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, PROTOCOL, RequestNumber,
-    ServerMessage, ServerWelcome, StubDecoder, StubHello, StubMessage, UpcallKind, UpcallNumber,
+    FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, MessageDecoder, PROTOCOL,
+    RequestNumber, ServerMessage, ServerWelcome, StubHello, StubMessage, UpcallKind, UpcallNumber,
     UpcallResult, encode,
 };
 use rustix::process::{getegid, geteuid};
@@ -511,7 +511,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
         .unwrap();
     let mut messages = Messages {
         stream: own.try_clone().unwrap(),
-        decoder: StubDecoder::new(FrameLimit::default()),
+        decoder: MessageDecoder::new(FrameLimit::default()),
     };
     let welcome = match messages.next() {
         Some(ServerMessage::Welcome(welcome)) => welcome,
@@ -540,7 +540,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
 /// Messages of a server.
 struct Messages {
     stream: UnixStream,
-    decoder: StubDecoder,
+    decoder: MessageDecoder,
 }
 
 impl Messages {

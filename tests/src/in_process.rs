@@ -1,12 +1,13 @@
 //! A real server in the process of a test, and clients of Peal's own, over real TCP.
 use peal_client::{Client, Environment, Handler, HandlerOutcome};
 use peal_core::{class::ClassFilter, job::JobSpec};
+use peal_helper::PrivilegedHelper;
 use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, UserIdentity, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    GuestPools, HostEnvironment, Hosted, InProcessTransport, Notices, ProcessObserver, Server,
-    ServerParts, ServerSettings, client_environment,
+    GuestPools, HostEnvironment, Hosted, InProcessTransport, Notices, Server, ServerParts,
+    ServerSettings, client_environment,
 };
 use std::{
     future::poll_fn,
@@ -118,7 +119,7 @@ impl Node {
                 shadows: pool,
             },
             notices: modules.notices,
-            observer: ProcessObserver::default(),
+            helper: PrivilegedHelper::default(),
             audit: None,
         };
         let server = Server::start(settings, parts).await.unwrap();

@@ -3,14 +3,16 @@
 use crate::{
     audit_trail,
     config::{self, Readable},
-    observer,
+    helper,
+    supervisor::ProcessStarter,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{
     Config, ConfinementMode, FilesMode, Module, ModuleEntry, Problem, ProblemOrigin,
 };
 use peal_confinement::{ActiveConfinement, Confinement, EnforcementLevel};
-use peal_server::{ProcessObserver, Serves};
+use peal_helper::PrivilegedHelper;
+use peal_server::Serves;
 use peal_sinks::ExternalAccess;
 use std::{
     collections::BTreeSet,
@@ -35,22 +37,31 @@ const SYSTEM: [&str; 8] = [
     "/etc/resolv.conf",
 ];
 
-/// Confines this process if the configuration says so, and returns the observer of processes for
-/// that case. `files` are the configuration files, `socket` is the admin socket.
+/// Confines this process if the configuration says so, and returns the privileged helper for that
+/// case. `files` are the configuration files, `socket` is the admin socket.
 pub fn confine(
     readable: &Readable,
     files: &[PathBuf],
     socket: &Path,
-) -> Result<(Option<ActiveConfinement>, ProcessObserver)> {
+    starter: Option<ProcessStarter>,
+) -> Result<(Option<ActiveConfinement>, PrivilegedHelper)> {
     let config = &readable.resolved.config;
+    let is_supervised = starter.is_some();
     if config.confinement.mode == ConfinementMode::Off {
-        return Ok((None, ProcessObserver::default()));
+        let helper = if is_supervised {
+            helper::start(config, starter)?
+        } else {
+            PrivilegedHelper::default()
+        };
+        return Ok((None, helper));
     }
     // Before the confinement, since a confined process cannot start programs.
-    let observer = observer::start()?;
+    let helper = helper::start(config, starter)?;
     let raised = needed_access(readable, files, socket)
         .enforce()
         .context("cannot confine the server")?;
+    // After it, because the connection takes a thread.
+    helper.connect().context("cannot start the server")?;
     let files = raised.files;
     let calls = raised.calls;
     match (config.confinement.mode, files, calls) {
@@ -69,7 +80,7 @@ pub fn confine(
             "confinement incomplete: not supported by this kernel"
         ),
     }
-    Ok((Some(raised), observer))
+    Ok((Some(raised), helper))
 }
 
 fn extent(standing: EnforcementLevel) -> &'static str {

@@ -13,6 +13,7 @@ mod ctl;
 mod error_text;
 mod event;
 mod group;
+mod helper;
 mod interrupts;
 mod job;
 mod log;
@@ -20,7 +21,6 @@ mod messages;
 mod module;
 mod monitor;
 mod node;
-mod observer;
 mod output;
 mod process_setup;
 mod ps;
@@ -30,6 +30,7 @@ mod serve;
 mod service_manager;
 mod stats;
 mod stdin;
+mod supervisor;
 mod table;
 mod tool;
 mod trace;
@@ -91,7 +92,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Audit(command) => audit::run(command),
         PealCommand::Config(command) => config_command::run(command),
         PealCommand::HostServer => serve::serve_launcher(),
-        PealCommand::ProcessObserver => observer::observe(),
+        PealCommand::Helper(args) => helper::help(args),
         PealCommand::Compiler(args) => compiler::work(args),
         PealCommand::Compile(args) => compiler::compile(args),
         PealCommand::Completions { shell } => completions(shell),

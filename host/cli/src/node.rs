@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use peal_audit::AuditTrail;
 use peal_config::{Config, ConfinementMode, Problems, Resolved};
 use peal_core::owner::Owner;
+use peal_helper::PrivilegedHelper;
 use peal_launcher::{CleanupSettings, EmbeddedHostEnvironment, Stream};
 use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
 use peal_modules::{
@@ -19,8 +20,8 @@ use peal_modules::{
     UsageSource,
 };
 use peal_server::{
-    GuestPools, HandlerRequest, HostRouter, InProcessTransport, Notices, ProcessObserver, Server,
-    ServerParts, StandaloneChain, metrics::MetricsEndpoint,
+    GuestPools, HandlerRequest, HostRouter, InProcessTransport, Notices, Server, ServerParts,
+    StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
@@ -38,7 +39,7 @@ const LOADING: &str = "loading modules: a component that was not seen before is 
 /// Server before its start, after everything that can fail.
 pub struct PreparedServer {
     me: Proc,
-    observer: ProcessObserver,
+    helper: PrivilegedHelper,
     begun: StartedModules,
     ground: Ground,
     refused: Option<Problems>,
@@ -82,7 +83,7 @@ impl Ground {
         resolved: &Resolved,
         notices: Notices,
         command: RecorderCommand,
-        cleaning: CleanupSettings,
+        (cleaning, helper): (CleanupSettings, PrivilegedHelper),
     ) -> Result<(Ground, Loader)> {
         let config = &resolved.config;
         // First, so that messages about all later parts pass the configured filter.
@@ -101,7 +102,7 @@ impl Ground {
             None => (None, notices),
         };
         let host = EmbeddedHostEnvironment::new(notices.clone())
-            .cleaning(cleaning)
+            .cleaning(cleaning, helper)
             .publishing(config::publish_limits(config));
         let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);
@@ -151,7 +152,8 @@ impl PreparedServer {
         // First, so that an invalid configuration changes nothing.
         let wanted = peal_modules::read_components(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
-        let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
+        let helper = PrivilegedHelper::default();
+        let (ground, loader) = Ground::new(resolved, notices, command, (cleaning, helper.clone()))?;
         let loading =
             (!wanted.is_empty() || !job.handlers.is_empty()).then(|| WaitMessage::new(LOADING));
         let begun = StartupModules::of_job(loader, wanted, job)?;
@@ -159,7 +161,7 @@ impl PreparedServer {
         let me = Proc::new(Nspace::new(me)?, Rank(0));
         Ok(PreparedServer {
             me,
-            observer: ProcessObserver::default(),
+            helper,
             begun,
             ground,
             refused: None,
@@ -172,7 +174,7 @@ impl PreparedServer {
         resolved: &Readable,
         me: &str,
         notices: Notices,
-        observer: ProcessObserver,
+        helper: PrivilegedHelper,
         compilers: Option<CompilerProcesses>,
     ) -> Result<PreparedServer> {
         let Readable { resolved, modules } = resolved;
@@ -191,8 +193,12 @@ impl PreparedServer {
         let within = (config.confinement.mode != ConfinementMode::Off)
             .then(|| config.confinement.cleanup_roots.clone());
         let cleaning = config::cleanup_settings(config, within);
-        let (ground, loader) =
-            Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;
+        let (ground, loader) = Ground::new(
+            resolved,
+            notices,
+            Box::new(|_| String::new()),
+            (cleaning, helper.clone()),
+        )?;
         let loader = match compilers {
             Some(compilers) => loader.compiling_by(Arc::new(compilers)),
             None => loader,
@@ -208,7 +214,7 @@ impl PreparedServer {
         }
         Ok(PreparedServer {
             me: Proc::new(Nspace::new(me)?, Rank(0)),
-            observer,
+            helper,
             begun,
             ground,
             refused,
@@ -293,7 +299,7 @@ impl LocalServer {
     pub async fn start(prepared: PreparedServer, config: &Config) -> Result<LocalServer> {
         let PreparedServer {
             me,
-            observer,
+            helper,
             begun: StartedModules { hosted, beginning },
             ground,
             refused,
@@ -317,7 +323,7 @@ impl LocalServer {
             hosted,
             pools,
             notices,
-            observer,
+            helper,
             audit: recording,
         };
         let server = Server::start(config::server_settings(config), parts).await?;

@@ -7,6 +7,7 @@ use crate::{
     process_setup,
     reload::{self, ReloadableConfig},
     service_manager::{Manager, ServiceState},
+    supervisor::{self, ProcessStarter, ServerAccount},
     troubles::Troubles,
 };
 use anyhow::{Context, Result, bail};
@@ -16,6 +17,7 @@ use peal_server::{
     Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
     admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
 };
+use rustix::process::set_parent_process_death_signal;
 use std::{
     future::Future,
     os::{fd::AsFd, unix::net::UnixStream},
@@ -45,8 +47,20 @@ pub fn serve_launcher() -> Result<ExitCode> {
             socket: Some(admin::launcher_socket()),
             config: ConfigArgs::default(),
         },
+        supervised: None,
     };
     serve_as(args, ServerHome::Launcher(stream.into()))
+}
+
+/// Returns the starter of a supervised server, which ends with its supervisor.
+fn supervising_starter() -> Result<ProcessStarter> {
+    set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .context("cannot be ended with the supervisor")?;
+    let socket = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .context("the standard input is no socket of a supervisor")?;
+    ProcessStarter::new(socket).context("the standard input is no socket of a supervisor")
 }
 
 /// Process that a server belongs to.
@@ -57,10 +71,12 @@ enum ServerHome {
     Launcher(UnixStream),
 }
 
-fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
+fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     // First, since the environment can choose the configuration.
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
+    let is_supervised = args.supervised.is_some();
+    args.at.socket = args.supervised.take().or(args.at.socket);
     let overrides: Vec<SettingOverride> = args
         .at
         .socket
@@ -69,6 +85,18 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .collect();
     let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
     let config = readable.resolved.config.clone();
+    let socket = config
+        .admin
+        .socket
+        .clone()
+        .unwrap_or_else(admin::usual_socket);
+    let starter = is_supervised.then(supervising_starter).transpose()?;
+    if starter.is_none()
+        && let ServerHome::Daemon = home
+        && let Some(account) = ServerAccount::of(&config)?
+    {
+        return supervisor::supervise(&config, &account, &socket);
+    }
     // The socket is claimed first, so that a second server changes nothing of the first one's.
     let scope = match home {
         ServerHome::Daemon => Serves::Session,
@@ -81,11 +109,6 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .filter(|_| scope == Serves::Session)
         .map(SocketClaim::new)
         .transpose()?;
-    let socket = config
-        .admin
-        .socket
-        .clone()
-        .unwrap_or_else(admin::usual_socket);
     let claim = match home {
         ServerHome::Daemon => SocketClaim::new(&socket)?,
         ServerHome::Launcher(_) => {
@@ -96,8 +119,8 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let socket = claim.path().to_owned();
     let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.
-    let compilers = compiler::start(&config)?;
-    let (wall, observer) = confinement::confine(&readable, &files, &socket)?;
+    let compilers = compiler::start(&config, starter.clone())?;
+    let (wall, helper) = confinement::confine(&readable, &files, &socket, starter)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
@@ -105,7 +128,7 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         &readable,
         &node::unique("peal"),
         notices.clone(),
-        observer,
+        helper,
         compilers,
     )?;
     let runtime = node::runtime()?;

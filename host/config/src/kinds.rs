@@ -309,6 +309,20 @@ impl TextKind for UnixGroupName {
     }
 }
 
+/// Name of a Unix user.
+pub(crate) struct UnixUserName;
+
+impl TextKind for UnixUserName {
+    fn fits(&self, text: &str) -> bool {
+        // Names of users and groups follow the same rule.
+        UnixGroupName.fits(text)
+    }
+
+    fn accepted_values(&self) -> String {
+        "the name of a Unix user, of at most 32 characters".to_owned()
+    }
+}
+
 /// Filter of the trace, by levels and targets.
 pub(crate) struct TraceFilter;
 

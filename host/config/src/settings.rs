@@ -7,7 +7,7 @@ use crate::{
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
         ChannelOrder, FilePath, KeywordKind, Loopback, Millis, Number, Switch, TraceFilter,
-        UnixGroupName, Unset,
+        UnixGroupName, UnixUserName, Unset,
     },
     module_kinds::{CapabilityKind, InfoKey, List},
     signing::{SignerPublicKey, TrustedKey},
@@ -78,6 +78,8 @@ settings! {
 
     /// Limits and timeouts of the server.
     "server" server: Server {
+        /// User that the server runs as when root starts `peal serve`. "root" keeps root.
+        user "server.user": Option<String> = None, Unset("peal if there is such a user, else root", UnixUserName), "\"pmix\"";
         /// Maximum memory of one event, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
         /// Makes this server write to log channels that other servers lack (`PMIX_SERVER_GATEWAY`).

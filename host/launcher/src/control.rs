@@ -82,17 +82,19 @@ impl EmbeddedHostEnvironment {
         let action = action.clone();
         let ranks = ranks.clone();
         let control = RegisteredControl {
+            nspace: job.clone(),
             owner: listed.owner,
             action,
             ranks,
             grace: self.grace,
             others,
         };
+        let helper = self.helper.clone();
         // The action reads `/proc` and waits for processes, which blocks.
         tokio::task::spawn_blocking(move || {
             let not_done = listed
                 .registered()
-                .map(|procs| control.run(procs))
+                .map(|procs| control.run(procs, &helper))
                 .unwrap_or_default();
             // Released before the answer, so that the requester finds the permit free for its next
             // request.

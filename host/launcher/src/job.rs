@@ -544,11 +544,11 @@ mod tests {
     use super::*;
     use crate::{AppRequest, EmbeddedHostEnvironment, JobOptions};
     use peal_core::choice::ControlGroups;
+    use peal_helper::PrivilegedHelper;
     use peal_model::Nspace;
     use peal_sandbox::{GuestPool, PoolSettings};
     use peal_server::{
-        GuestPools, Hosted, InProcessTransport, ProcessObserver, Server, ServerParts,
-        ServerSettings,
+        GuestPools, Hosted, InProcessTransport, Server, ServerParts, ServerSettings,
     };
 
     /// Status by which Open MPI aborts when it learns of the end of another proc: the code of the
@@ -570,7 +570,7 @@ mod tests {
                 shadows: pool,
             },
             notices: Notices::default(),
-            observer: ProcessObserver::default(),
+            helper: PrivilegedHelper::default(),
             audit: None,
         };
         Server::start(ServerSettings::default(), parts)

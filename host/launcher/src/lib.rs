@@ -61,6 +61,7 @@ use peal_core::{
     published::{self, DataRequester},
     supported::Supported,
 };
+use peal_helper::PrivilegedHelper;
 use peal_model::{
     App, Bytes, Event, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Status,
     Text, UserIdentity, code, key,
@@ -130,6 +131,7 @@ pub struct EmbeddedHostEnvironment {
     table: Arc<JobTable>,
     reaper: Arc<ChildReaper>,
     cleanups: Arc<Cleanups>,
+    helper: PrivilegedHelper,
     publishing: Publishing,
     outputs: Outputs,
     notices: Notices,
@@ -150,6 +152,7 @@ impl EmbeddedHostEnvironment {
             table: Arc::default(),
             reaper: Arc::new(ChildReaper::adopting()),
             cleanups: Arc::default(),
+            helper: PrivilegedHelper::default(),
             publishing: Publishing::default(),
             outputs: Outputs::default(),
             notices,
@@ -163,10 +166,16 @@ impl EmbeddedHostEnvironment {
         EmbeddedHostEnvironment { grace, ..self }
     }
 
-    /// Sets the bounds of registrations for cleanup and of the removal itself.
-    pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHostEnvironment {
+    /// Sets the bounds of registrations for cleanup and of the removal itself, and the helper that
+    /// removes files and acts on processes of registered jobs.
+    pub fn cleaning(
+        self,
+        settings: CleanupSettings,
+        helper: PrivilegedHelper,
+    ) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
-            cleanups: Arc::new(Cleanups::new(settings)),
+            cleanups: Arc::new(Cleanups::new(settings, helper.clone())),
+            helper,
             ..self
         }
     }

@@ -1,29 +1,21 @@
 //! Processes of procs that other launchers start, as under `peal serve`. These are the processes
 //! that connected, identified by the kernel, those that the launcher named, and all descendants.
 //! Actions run as the user of the job, so that the kernel protects processes of other users.
-use super::control::{RankNotDone, ended_already, signal_of};
+use super::control::{RankNotDone, ended_already};
 use peal_core::job_control::JobAction;
-use peal_model::{Rank, UserIdentity, code};
-use peal_system::{
-    as_user,
-    process::{ProcessId, RunningProcess},
+use peal_helper::{
+    ControlFailure, ControlOrder, HelperError, PrivilegedHelper, ProcessAction, ProcessTarget,
 };
-use rustix::process::Signal;
+use peal_model::{Nspace, Rank, UserIdentity, code};
+use peal_system::process::{ProcessId, RunningProcess};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Maximum number of recorded processes of one proc: its own and those of its clones.
 const MAX_PROCESSES: usize = 16;
-
-/// Time that processes have to stop, or to end after the kill. A process in a system call may need
-/// it.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Interval between scans of processes that are about to stop or to end.
-const SCAN_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Processes of the procs of a registered job.
 #[derive(Debug, Default)]
@@ -105,6 +97,8 @@ impl RegisteredProcs {
 /// Action on procs of a registered job.
 #[derive(Debug)]
 pub(super) struct RegisteredControl {
+    /// The job.
+    pub(super) nspace: Nspace,
     /// User that the processes run as.
     pub(super) owner: UserIdentity,
     pub(super) action: JobAction,
@@ -118,7 +112,11 @@ pub(super) struct RegisteredControl {
 impl RegisteredControl {
     /// Carries out the action. Returns the procs on which it failed. Blocks; a termination blocks
     /// up to the time that procs have to end.
-    pub(super) fn run(self, procs: &RegisteredProcs) -> Vec<RankNotDone> {
+    pub(super) fn run(
+        self,
+        procs: &RegisteredProcs,
+        helper: &PrivilegedHelper,
+    ) -> Vec<RankNotDone> {
         let mut not_done = Vec::new();
         let mut running = procs.running(&self.ranks);
         for rank in &self.ranks {
@@ -134,242 +132,66 @@ impl RegisteredControl {
             }
         }
         running.retain(|_, processes| !processes.is_empty());
-        if let JobAction::Restart { .. } = self.action {
+        let Some(action) = process_action(&self.action, self.grace) else {
             let why = "not started by this launcher, so it cannot be restarted";
             let refused = running
                 .into_keys()
                 .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NOT_SUPPORTED, why));
             return not_done.into_iter().chain(refused).collect();
-        }
+        };
         let ranks: Vec<Rank> = running.keys().copied().collect();
-        match as_user::run(self.owner, || {
-            self.act(&RegisteredTargets {
-                running,
-                others: &self.others,
-            })
-        }) {
-            Ok(refused) => {
-                let of = |(rank, why): (Rank, Refused)| RankNotDone {
-                    rank,
-                    status: why.status,
-                    reason: why.reason,
-                };
-                not_done.extend(refused.into_iter().map(of));
-            }
+        if ranks.is_empty() {
+            return not_done;
+        }
+        // A descendant of a proc that is this server, such as a nested one, is not affected either.
+        let mut others = self.others;
+        others.extend(RunningProcess::of(std::process::id()).map(|process| process.id));
+        let target = |(rank, processes)| ProcessTarget { rank, processes };
+        let order = ControlOrder {
+            nspace: self.nspace,
+            owner: self.owner,
+            action,
+            targets: running.into_iter().map(target).collect(),
+            others,
+        };
+        match helper.control(order) {
+            Ok(failures) => not_done.extend(failures.into_iter().map(RankNotDone::from)),
             Err(error) => {
-                let why = format!("cannot act as the user of the job: {error}");
+                let status = match &error {
+                    HelperError::Refused(_) => code::PMIX_ERR_NO_PERMISSIONS,
+                    HelperError::Lost(_) | HelperError::Timeout => code::PMIX_ERR_UNREACH,
+                };
+                let why = error.to_string();
                 let refused = ranks
                     .into_iter()
-                    .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NO_PERMISSIONS, &why));
+                    .map(|rank| RankNotDone::new(rank, status, &why));
                 not_done.extend(refused);
             }
         }
         not_done
     }
+}
 
-    /// Carries out the action with the rights of the calling thread.
-    fn act(&self, targets: &RegisteredTargets<'_>) -> BTreeMap<Rank, Refused> {
-        match &self.action {
-            JobAction::Signal(_) => match signal_of(&self.action) {
-                Some(signal) => targets.signal(signal),
-                None => BTreeMap::new(),
-            },
-            JobAction::Pause => targets.pause(),
-            JobAction::Resume => send(targets.members(), Signal::CONT),
-            JobAction::Terminate => targets.terminate(self.grace),
-            JobAction::Kill => targets.kill(),
-            // Answered by `run`.
-            JobAction::Restart { .. } => BTreeMap::new(),
+impl From<ControlFailure> for RankNotDone {
+    fn from(failure: ControlFailure) -> RankNotDone {
+        RankNotDone {
+            rank: failure.rank,
+            status: failure.status,
+            reason: failure.reason,
         }
     }
 }
 
-/// Failure of an action on a proc.
-#[derive(Debug)]
-struct Refused {
-    status: peal_model::Status,
-    reason: String,
-}
-
-impl Refused {
-    fn by(process: &RunningProcess, error: rustix::io::Errno) -> Refused {
-        let status = if error == rustix::io::Errno::PERM {
-            code::PMIX_ERR_NO_PERMISSIONS
-        } else {
-            code::PMIX_ERROR
-        };
-        Refused {
-            status,
-            reason: format!("process {}: {error}", process.id.pid),
-        }
-    }
-
-    fn still_there(process: &RunningProcess, what: &str) -> Refused {
-        Refused {
-            status: code::PMIX_ERROR,
-            reason: format!("process {}: {what}", process.id.pid),
-        }
-    }
-}
-
-/// Processes of the procs of a request.
-struct RegisteredTargets<'a> {
-    running: BTreeMap<Rank, Vec<RunningProcess>>,
-    others: &'a BTreeSet<ProcessId>,
-}
-
-impl RegisteredTargets<'_> {
-    /// Returns the known processes and all their current descendants, each with the nearest proc
-    /// among its ancestors.
-    fn members(&self) -> Vec<(Rank, RunningProcess)> {
-        let all: HashMap<u32, RunningProcess> = RunningProcess::all()
-            .into_iter()
-            .map(|process| (process.id.pid, process))
-            .collect();
-        let roots: HashMap<ProcessId, Rank> = self
-            .running
-            .iter()
-            .flat_map(|(rank, own)| own.iter().map(|process| (process.id, *rank)))
-            .collect();
-        let owner = |process: &RunningProcess| {
-            let mut at = *process;
-            // Entries of `/proc` are read one after the other, so the parents may form a cycle. The
-            // number of steps is bounded by the number of processes.
-            for _ in 0..=all.len() {
-                match roots.get(&at.id) {
-                    Some(rank) => return Some(*rank),
-                    None if self.others.contains(&at.id) || at.id.pid == std::process::id() => {
-                        return None;
-                    }
-                    None => at = *all.get(&at.parent)?,
-                }
-            }
-            None
-        };
-        all.values()
-            .filter(|process| process.lives())
-            .filter_map(|process| Some((owner(process)?, *process)))
-            .collect()
-    }
-
-    /// Sends a signal to the known processes, not to their descendants.
-    fn signal(&self, signal: Signal) -> BTreeMap<Rank, Refused> {
-        let own = self
-            .running
-            .iter()
-            .flat_map(|(rank, own)| own.iter().map(|process| (*rank, *process)));
-        send(own.collect(), signal)
-    }
-
-    fn pause(&self) -> BTreeMap<Rank, Refused> {
-        // Repeated, since a process may start another one before it stops.
-        let until = Instant::now() + STOP_TIMEOUT;
-        loop {
-            let mut moving = BTreeMap::new();
-            for (rank, process) in self
-                .members()
-                .into_iter()
-                .filter(|(_, process)| !process.is_stopped())
-            {
-                let refused = match process.signal(Signal::STOP) {
-                    Ok(()) => Refused::still_there(&process, "does not stop"),
-                    Err(error) => Refused::by(&process, error),
-                };
-                moving.insert(rank, refused);
-            }
-            if moving.is_empty() || Instant::now() >= until {
-                return moving;
-            }
-            std::thread::sleep(SCAN_INTERVAL);
-        }
-    }
-
-    /// Asks the processes to end, and kills the remaining ones after `grace`.
-    fn terminate(&self, grace: Duration) -> BTreeMap<Rank, Refused> {
-        let members = self.members();
-        let refused = send(members.clone(), Signal::TERM);
-        // A stopped process would not act on the request.
-        let _ = send(members.clone(), Signal::CONT);
-        let left = await_end(&members, grace);
-        if left.is_empty() {
-            return refused;
-        }
-        // Passed on explicitly, since a process whose parent has ended is no descendant any more.
-        self.kill_with(left, Instant::now() + STOP_TIMEOUT)
-    }
-
-    /// Kills the processes.
-    fn kill(&self) -> BTreeMap<Rank, Refused> {
-        self.kill_with(Vec::new(), Instant::now() + STOP_TIMEOUT)
-    }
-
-    /// Kills the processes, and `known` ones that were among them. Each is stopped first, so that
-    /// it starts no others while the rest is searched for. The search ends at `until`.
-    fn kill_with(
-        &self,
-        known: Vec<(Rank, RunningProcess)>,
-        until: Instant,
-    ) -> BTreeMap<Rank, Refused> {
-        // Ignore errors: the kill below reports them.
-        let _ = send(known.clone(), Signal::STOP);
-        let mut seen: BTreeMap<ProcessId, (Rank, RunningProcess)> = known
-            .into_iter()
-            .map(|(rank, process)| (process.id, (rank, process)))
-            .collect();
-        loop {
-            let found = self
-                .members()
-                .into_iter()
-                .filter(|(_, process)| !seen.contains_key(&process.id));
-            let found: Vec<(Rank, RunningProcess)> = found.collect();
-            if found.is_empty() {
-                break;
-            }
-            // A process that cannot be stopped cannot be killed either, which is reported below.
-            let _ = send(found.clone(), Signal::STOP);
-            seen.extend(
-                found
-                    .into_iter()
-                    .map(|(rank, process)| (process.id, (rank, process))),
-            );
-            // Only now, so that the last ones found are killed, too.
-            if Instant::now() >= until {
-                break;
-            }
-        }
-        let all: Vec<(Rank, RunningProcess)> = seen.into_values().collect();
-        let mut refused = send(all.clone(), Signal::KILL);
-        for (rank, process) in await_end(&all, STOP_TIMEOUT) {
-            refused
-                .entry(rank)
-                .or_insert_with(|| Refused::still_there(&process, "does not end"));
-        }
-        refused
-    }
-}
-
-/// Sends a signal to each process. Returns the procs with processes that cannot be signalled.
-fn send(processes: Vec<(Rank, RunningProcess)>, signal: Signal) -> BTreeMap<Rank, Refused> {
-    let signalled = |(rank, process): (Rank, RunningProcess)| {
-        Some((rank, Refused::by(&process, process.signal(signal).err()?)))
-    };
-    processes.into_iter().filter_map(signalled).collect()
-}
-
-/// Waits for processes to end. Returns those that have not ended after the time limit.
-fn await_end(processes: &[(Rank, RunningProcess)], limit: Duration) -> Vec<(Rank, RunningProcess)> {
-    let until = Instant::now() + limit;
-    loop {
-        let left: Vec<_> = processes
-            .iter()
-            .filter(|(_, process)| process.is_there())
-            .copied()
-            .collect();
-        if left.is_empty() || Instant::now() >= until {
-            return left;
-        }
-        std::thread::sleep(SCAN_INTERVAL);
-    }
+/// Returns the action on processes; none for a restart, which only their launcher can do.
+fn process_action(action: &JobAction, grace: Duration) -> Option<ProcessAction> {
+    Some(match action {
+        JobAction::Signal(number) => ProcessAction::Signal(i32::from(*number)),
+        JobAction::Pause => ProcessAction::Pause,
+        JobAction::Resume => ProcessAction::Resume,
+        JobAction::Terminate => ProcessAction::Terminate(grace),
+        JobAction::Kill => ProcessAction::Kill,
+        JobAction::Restart { .. } => return None,
+    })
 }
 
 #[cfg(test)]
@@ -411,13 +233,14 @@ mod tests {
         let ranks = [Rank(rank)].into();
         let others = others.iter().copied().collect();
         let control = RegisteredControl {
+            nspace: Nspace::new("job").unwrap(),
             owner: owner(),
             action,
             ranks,
             grace: Duration::ZERO,
             others,
         };
-        control.run(procs)
+        control.run(procs, &PrivilegedHelper::default())
     }
 
     fn lives(pid: u32) -> bool {
@@ -472,23 +295,6 @@ mod tests {
         assert_eq!(control(&procs, JobAction::Kill, 1, &procs.ids()), []);
         assert!(!lives(child));
         shell.wait().unwrap();
-    }
-
-    #[test]
-    fn kill_at_its_deadline_includes_processes_just_found() {
-        let procs = RegisteredProcs::default();
-        let (mut shell, child) = family();
-        procs.add(Rank(0), shell.id());
-        let targets = RegisteredTargets {
-            running: procs.running(&[Rank(0)].into()),
-            others: &BTreeSet::new(),
-        };
-        let refused = targets.kill_with(Vec::new(), Instant::now());
-        let left = [shell.id(), child].map(lives);
-        let _ = shell.kill();
-        shell.wait().unwrap();
-        assert!(refused.is_empty(), "{refused:?}");
-        assert_eq!(left, [false, false]);
     }
 
     #[test]

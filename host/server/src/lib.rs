@@ -64,7 +64,7 @@ pub use host_environment::{
     ConnectingTool, EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture,
 };
 pub use hosted::Hosted;
-pub use identity::{PeerCredentials, ProcessObserver, holder_below, observe, peer_of};
+pub use identity::{PeerCredentials, holder_below, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{
     ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, RecordedNotice,

@@ -8,7 +8,7 @@ use peal_core::{
     server::{Completeness, FenceContribution},
 };
 use peal_model::{Bytes, Info, Infos, Proc, RankData, Status, Value, code, key};
-use peal_stub::{FrameLimit, StubDecoder, codec::CodecError};
+use peal_stub::{CodecError, FrameLimit, MessageDecoder};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Version of the form. Servers of other versions are refused.
@@ -128,7 +128,7 @@ fn decode_all<T: DeserializeOwned>(bytes: &Bytes) -> Result<Vec<T>, Status> {
         code::PMIX_ERR_UNPACK_FAILURE
     };
     let mut all = Vec::new();
-    let mut decoder = StubDecoder::new(FrameLimit::default());
+    let mut decoder = MessageDecoder::new(FrameLimit::default());
     decoder.push(bytes);
     loop {
         let next: Result<Option<NodeData<T>>, CodecError> = decoder.next_message();

@@ -12,7 +12,7 @@ use crate::{
     heartbeats::HeartbeatTable,
     host_environment::HostEnvironment,
     hosted::Hosted,
-    identity::{Checker, ProcessObserver},
+    identity::Checker,
     listening::{ConnectionListener, listen, report},
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
@@ -27,6 +27,7 @@ use crate::{
 };
 use peal_audit::AuditTrail;
 use peal_core::{choice::IdentityCheck, server::Monitoring};
+use peal_helper::PrivilegedHelper;
 use peal_model::{Proc, UserIdentity};
 use peal_store::TraceRateLimit;
 use peal_wire::{DecodeLimits, ServerUri};
@@ -143,8 +144,8 @@ pub struct ServerParts {
     pub pools: GuestPools,
     /// Notices for listeners.
     pub notices: Notices,
-    /// Observer that identifies the processes of clients and tools.
-    pub observer: ProcessObserver,
+    /// Helper that identifies the processes of clients and tools, and acts as users.
+    pub helper: PrivilegedHelper,
     /// Audit trail that records all decisions, if there is one.
     pub audit: Option<AuditTrail>,
 }
@@ -273,7 +274,7 @@ impl Server {
         let checker = Arc::new(Checker::new(
             settings.identity,
             parts.host.clone(),
-            parts.observer,
+            parts.helper.clone(),
         ));
         let packing: Arc<Packing> = Arc::default();
         let started = Instant::now();
@@ -284,7 +285,11 @@ impl Server {
             outboxes: BTreeMap::new(),
             heartbeats: HeartbeatTable::default(),
             jobs: Arc::default(),
-            monitor_worker: MonitorWorker::new(handle.clone(), parts.host.clone()),
+            monitor_worker: MonitorWorker::new(
+                handle.clone(),
+                parts.host.clone(),
+                parts.helper.clone(),
+            ),
             processes: processes.clone(),
             host: parts.host.clone(),
             fabric,

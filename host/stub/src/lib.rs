@@ -7,24 +7,22 @@
 //! | [`hello`] | first message of each side |
 //! | [`request`] | requests of the host environment (`PMIx_server_*`) and their replies |
 //! | [`upcall`] | upcalls of the server and their results |
-//! | [`codec`] | messages as bounded frames of MessagePack |
 //! | [`fork`] | message of a forked child that becomes a proc |
 //! | [`socket`] | socket of a connection |
 //!
 //! The stub sends [`StubMessage::Hello`] and gets [`ServerMessage::Welcome`] or
 //! [`ServerMessage::Refusal`]. After that both sides may send at any time. Requests and upcalls are
-//! numbered by their sender, and each is answered once. Only [`socket`] does I/O.
+//! numbered by their sender, and each is answered once. Frames are those of `peal_frames`. Only
+//! [`socket`] does I/O.
 
-pub mod codec;
 pub mod fork;
 pub mod hello;
-mod nesting;
 pub mod request;
 pub mod socket;
 pub mod upcall;
 
-pub use codec::{CodecError, FrameLimit, StubDecoder, encode};
 pub use hello::{EnvironmentVariable, PROTOCOL, ServerWelcome, StubHello, StubRefusal};
+pub use peal_frames::{CodecError, FrameLimit, MessageDecoder, encode};
 pub use request::{HostReply, HostRequest};
 pub use socket::StubSocket;
 pub use upcall::{HostNotice, HostUpcall, UpcallKind, UpcallResult};

@@ -9,7 +9,7 @@ use peal_model::{
     Bytes, DataArray, Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Text, Value,
 };
 use peal_stub::{
-    CodecError, FrameLimit, HostRequest, HostUpcall, RequestNumber, ServerMessage, StubDecoder,
+    CodecError, FrameLimit, HostRequest, HostUpcall, MessageDecoder, RequestNumber, ServerMessage,
     StubMessage, UpcallNumber, UpcallResult, encode,
 };
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ proptest! {
             .iter()
             .flat_map(|message| encode(message, FrameLimit::default()).unwrap())
             .collect();
-        let mut decoder = StubDecoder::new(FrameLimit::default());
+        let mut decoder = MessageDecoder::new(FrameLimit::default());
         let mut read: Vec<StubMessage> = Vec::new();
         for bytes in frames.chunks(piece) {
             decoder.push(bytes);
@@ -112,7 +112,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_refused_or_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut decoder = StubDecoder::new(FrameLimit(1000));
+        let mut decoder = MessageDecoder::new(FrameLimit(1000));
         decoder.push(&bytes);
         while let Ok(Some(_)) = decoder.next_message::<ServerMessage>() {}
     }
@@ -138,7 +138,7 @@ fn long_message_is_neither_written_nor_read() {
         Err(CodecError::TooLong { max: 100, .. })
     ));
     let frame = encode(&long, FrameLimit::default()).unwrap();
-    let mut decoder = StubDecoder::new(limit);
+    let mut decoder = MessageDecoder::new(limit);
     // The header is enough: the rest need not be taken.
     decoder.push(&frame[..4]);
     let refused = decoder.next_message::<ServerMessage>();
@@ -173,7 +173,7 @@ fn nested(depth: usize) -> Vec<u8> {
 #[test]
 fn deep_value_is_refused() {
     let read = |depth: usize| {
-        let mut decoder = StubDecoder::new(FrameLimit::default());
+        let mut decoder = MessageDecoder::new(FrameLimit::default());
         decoder.push(&nested(depth));
         decoder
             .next_message::<StubMessage>()
@@ -188,7 +188,7 @@ fn bytes_behind_a_message_are_refused() {
     let mut frame = encode(&Text::from("text"), FrameLimit::default()).unwrap();
     frame.push(0);
     frame[0] += 1;
-    let mut decoder = StubDecoder::new(FrameLimit::default());
+    let mut decoder = MessageDecoder::new(FrameLimit::default());
     decoder.push(&frame);
     assert!(matches!(
         decoder.next_message::<Text>(),

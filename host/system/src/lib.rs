@@ -3,8 +3,10 @@
 
 pub mod as_user;
 pub mod cgroup;
+pub mod credentials;
 mod hostname;
 pub mod process;
+pub mod socket_holder;
 pub mod usage;
 
 pub use hostname::hostname;

@@ -1,5 +1,6 @@
 //! Processes listed in `/proc`, and signals that cannot reach a later process of the same id.
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
 use std::{
     fmt::Display,
     fs,
@@ -12,16 +13,23 @@ const MAX_ENVIRONMENT_BYTES: u64 = 4 << 20;
 
 /// Identity of a process. A pid alone may have been reused for another process by the time of an
 /// operation on it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Process id.
     pub pid: u32,
     /// Start time, in clock ticks since the machine was booted.
-    began: u64,
+    pub(crate) began: u64,
+}
+
+impl ProcessId {
+    /// Returns true if the process has not ended, or its parent has not waited for it yet.
+    pub fn is_there(self) -> bool {
+        RunningProcess::of(self.pid).is_some_and(|now| now.id == self)
+    }
 }
 
 /// State of a process, as read from `/proc`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RunningProcess {
     /// Identity of the process, which no later process has.
     pub id: ProcessId,
@@ -35,7 +43,7 @@ pub struct RunningProcess {
 }
 
 /// Run state of a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum RunState {
     /// The process runs or waits for something.
     Lives,

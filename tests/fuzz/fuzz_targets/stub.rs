@@ -2,7 +2,7 @@
 //! again as it was.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use peal_stub::{StubDecoder, FrameLimit, ServerMessage, StubMessage, encode, fork};
+use peal_stub::{FrameLimit, MessageDecoder, ServerMessage, StubMessage, encode, fork};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -10,11 +10,11 @@ use std::fmt::Debug;
 const LIMIT: FrameLimit = FrameLimit(1 << 16);
 
 fn read_all<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
-    let mut decoder = StubDecoder::new(LIMIT);
+    let mut decoder = MessageDecoder::new(LIMIT);
     decoder.push(bytes);
     while let Ok(Some(message)) = decoder.next_message::<T>() {
         let frame = encode(&message, FrameLimit::default()).unwrap();
-        let mut again = StubDecoder::new(FrameLimit::default());
+        let mut again = MessageDecoder::new(FrameLimit::default());
         again.push(&frame);
         let read = again.next_message::<T>().unwrap().unwrap();
         // A number that is none equals nothing, so the texts are compared.

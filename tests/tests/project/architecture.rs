@@ -14,12 +14,13 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 19] = [
+const DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("build", &[]),
     ("confinement", &[]),
+    ("frames", &[]),
     ("model", &[]),
     ("wire", &["model"]),
-    ("stub", &["model"]),
+    ("stub", &["frames", "model"]),
     ("core", &["model"]),
     ("proxy", &["core", "model", "wire"]),
     ("config", &["core", "model", "sinks"]),
@@ -28,15 +29,18 @@ const DEPENDENCIES: [(&str, &[&str]); 19] = [
     ("sinks", &["model", "store"]),
     ("audit", &["core", "model", "sandbox", "store"]),
     ("system", &["core", "model"]),
+    ("helper", &["core", "frames", "model", "system"]),
     (
         "server",
         &[
-            "audit", "core", "model", "sandbox", "store", "stub", "system", "wire",
+            "audit", "core", "helper", "model", "sandbox", "store", "stub", "system", "wire",
         ],
     ),
     (
         "launcher",
-        &["core", "model", "sandbox", "server", "system", "wire"],
+        &[
+            "core", "helper", "model", "sandbox", "server", "system", "wire",
+        ],
     ),
     ("client", &["core", "model", "sandbox", "wire"]),
     ("libpmix", &["client", "model", "stub", "wire"]),

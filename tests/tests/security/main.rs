@@ -8,3 +8,4 @@ mod identity;
 mod policies;
 mod request_fuzz;
 mod server_process;
+mod supervised;

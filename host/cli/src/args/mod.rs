@@ -146,9 +146,9 @@ pub enum PealCommand {
     /// Serve the jobs of a launcher that has started this command with a socket as its standard input
     #[command(hide = true)]
     HostServer,
-    /// Map sockets to processes for the parent server, which its confinement prevents
+    /// Look into processes and act as users for the parent server, which its confinement prevents
     #[command(hide = true)]
-    ProcessObserver,
+    Helper(HelperArgs),
     /// Compile user components for the parent server, each in a separate process
     #[command(hide = true)]
     Compiler(CompilerArgs),
@@ -183,6 +183,17 @@ pub struct ConfigArgs {
 fn setting_override(text: &str) -> Result<SettingOverride, String> {
     SettingOverride::set(text)
         .ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
+}
+
+/// `peal helper`.
+#[derive(ClapArgs, Clone)]
+pub struct HelperArgs {
+    /// User that the server runs as
+    #[arg(long)]
+    pub server_uid: u32,
+    /// Remove files only below the directory CLEANUP_ROOT; may be repeated
+    #[arg(long)]
+    pub cleanup_root: Vec<PathBuf>,
 }
 
 /// `peal compiler`.
@@ -223,6 +234,9 @@ pub struct ServeArgs {
     /// Socket and configuration of the server.
     #[command(flatten)]
     pub at: ServerArgs,
+    /// Serve at the admin socket SOCKET for the supervisor at the other end of the standard input
+    #[arg(long, value_name = "SOCKET", hide = true)]
+    pub supervised: Option<PathBuf>,
 }
 
 /// Options that select a server by its admin socket.

@@ -7,6 +7,7 @@ mod parent;
 pub use child::compile;
 pub use parent::work;
 
+use crate::supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess, USUAL_CACHE};
 use anyhow::{Context, Result};
 use peal_config::{Config, ConfinementMode};
 use peal_modules::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
@@ -19,7 +20,7 @@ use std::{
         unix::{net::UnixStream, process::CommandExt},
     },
     process::{Command, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -53,68 +54,121 @@ enum CompileReply {
 pub struct CompilerProcesses {
     idle: Mutex<Vec<BufReader<UnixStream>>>,
     limits: CompileLimits,
+    /// Starter of a process in the place of a lost one. A confined server without it can start none.
+    starter: Option<ProcessStarter>,
 }
 
 /// Starts the compiler processes, which live as long as this process. Returns `None` if users
 /// install no modules or compiled code is not cached.
-pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
-    let Some(cache_dir) = config
-        .deploy
-        .user_modules_dir
-        .as_ref()
-        .and_then(|_| code_dir(&config.sandbox))
-    else {
+pub fn start(
+    config: &Config,
+    starter: Option<ProcessStarter>,
+) -> Result<Option<CompilerProcesses>> {
+    if config.deploy.user_modules_dir.is_none() || code_dir(&config.sandbox).is_none() {
         return Ok(None);
-    };
-    let cache_dir =
-        std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
+    }
     let limits = CompileLimits::from(config);
-    let start = |_| -> Result<BufReader<UnixStream>> {
-        let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
-        ours.set_read_timeout(Some(limits.timeout.saturating_add(SLACK)))?;
-        ours.set_write_timeout(Some(SLACK))?;
-        let mut command = Command::new("/proc/self/exe");
-        command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
-        command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
-        command.args(["--memory-bytes", &limits.memory.to_string()]);
-        command.args((config.confinement.mode != ConfinementMode::Off).then_some("--confined"));
-        command
-            .env_clear()
-            .current_dir("/")
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null());
-        // An interrupt from a terminal must not end a process that the server still needs.
-        command.process_group(0);
-        // The child is not waited for: it ends with this process, since its socket is closed then.
-        command
-            .spawn()
-            .context("cannot start the process that compiles")?;
-        Ok(BufReader::new(ours))
+    let started = |_| {
+        let stream = match &starter {
+            Some(starter) => starter.start(StartOrder::Compiler)?,
+            None => spawn(config, None)?.connection,
+        };
+        Ok(connected(stream, &limits)?)
     };
     let idle = (0..config.deploy.max_compilers.get())
-        .map(start)
+        .map(started)
         .collect::<Result<_>>()?;
     Ok(Some(CompilerProcesses {
         idle: Mutex::new(idle),
         limits,
+        starter,
     }))
+}
+
+/// Starts a compiler process, as the user of the server that it serves.
+pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<StartedProcess> {
+    let cache_dir = match account {
+        // The environment of this process is that of root.
+        Some(_) => config
+            .sandbox
+            .cache_dir
+            .clone()
+            .unwrap_or_else(|| USUAL_CACHE.into()),
+        None => code_dir(&config.sandbox).context("compiled code has no directory")?,
+    };
+    let cache_dir =
+        std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
+    let limits = CompileLimits::from(config);
+    let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
+    command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
+    command.args(["--memory-bytes", &limits.memory.to_string()]);
+    command.args((config.confinement.mode != ConfinementMode::Off).then_some("--confined"));
+    command
+        .env_clear()
+        .current_dir("/")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null());
+    if let Some(account) = account {
+        command.uid(account.identity.uid).gid(account.identity.gid);
+    }
+    // An interrupt from a terminal must not end a process that the server still needs.
+    command.process_group(0);
+    let child = command
+        .spawn()
+        .context("cannot start the process that compiles")?;
+    Ok(StartedProcess {
+        connection: ours,
+        child,
+    })
+}
+
+fn connected(stream: UnixStream, limits: &CompileLimits) -> io::Result<BufReader<UnixStream>> {
+    stream.set_read_timeout(Some(limits.timeout.saturating_add(SLACK)))?;
+    stream.set_write_timeout(Some(SLACK))?;
+    Ok(BufReader::new(stream))
+}
+
+impl CompilerProcesses {
+    fn idle(&self) -> MutexGuard<'_, Vec<BufReader<UnixStream>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the failure of an order whose process was lost. Starts another process for the next
+    /// order where this server can.
+    fn lost(&self, error: &io::Error) -> CompileFailure {
+        tracing::error!(%error, "compiler process lost");
+        let Some(starter) = &self.starter else {
+            return gone();
+        };
+        let started = starter
+            .start(StartOrder::Compiler)
+            .and_then(|stream| Ok(connected(stream, &self.limits)?));
+        match started {
+            Ok(process) => {
+                self.idle().push(process);
+                CompileFailure::Unavailable(
+                    "the process that compiled has ended; another one was started".to_owned(),
+                )
+            }
+            Err(error) => CompileFailure::Unavailable(format!(
+                "no other process that compiles was started: {error:#}"
+            )),
+        }
+    }
+}
+
+fn gone() -> CompileFailure {
+    CompileFailure::Unavailable("a process that compiles has ended; restart the server".to_owned())
 }
 
 impl ComponentCompiler for CompilerProcesses {
     fn compile(&self, target: CodeTarget, component: &[u8]) -> Result<(), CompileFailure> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = || {
-            CompileFailure::Unavailable(
-                "a process that compiles has ended; restart the server".to_owned(),
-            )
-        };
         // Not put back after an error: its next reply could be that to this order.
-        let mut process = idle().pop().ok_or_else(gone)?;
-        let reply = ask(&mut process, target, component).map_err(|error| {
-            tracing::error!(%error, "compiler process lost");
-            gone()
-        })?;
-        idle().push(process);
+        let mut process = self.idle().pop().ok_or_else(gone)?;
+        let reply = ask(&mut process, target, component).map_err(|error| self.lost(&error))?;
+        self.idle().push(process);
         match reply {
             CompileReply::Compiled => Ok(()),
             // The text comes from a process that a component may have taken over.

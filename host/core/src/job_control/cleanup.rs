@@ -2,6 +2,7 @@
 //! and related directives).
 use super::JobControlError;
 use peal_model::{Proc, Value, key};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
     ffi::{OsStr, OsString},
@@ -15,7 +16,7 @@ const MAX_PATHS: usize = 65_536;
 const MAX_PATH: usize = 4096;
 
 /// Files and directories to remove when all of some procs have ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cleanup {
     /// Single known procs, each once, in order. The removal follows the end of the last one.
     pub procs: Vec<Proc>,
@@ -36,7 +37,7 @@ pub struct Cleanup {
 }
 
 /// The depth of a removal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Depth {
     /// Removes files directly in a directory only.
     #[default]
@@ -46,7 +47,7 @@ pub enum Depth {
 }
 
 /// The entries of directories that are removed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Subdirectories {
     /// Files, and directories that are empty after that.
     #[default]
@@ -56,7 +57,7 @@ pub enum Subdirectories {
 }
 
 /// The handling of a registered directory itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum TopDirectory {
     /// Removes the directory if it is empty.
     #[default]

@@ -14,6 +14,7 @@ pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, UsageO
 
 use crate::targets::UnknownTarget;
 use peal_model::{Event, Info, Key, Proc, Status, Value, code, key};
+use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use thiserror::Error;
 
@@ -89,7 +90,7 @@ pub struct FileChanges {
 }
 
 /// The stat of a file. Times are in nanoseconds since the epoch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileStat {
     /// Size, in bytes.
     pub size: u64,

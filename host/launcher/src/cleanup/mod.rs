@@ -1,15 +1,13 @@
 //! Files and directories that procs have registered for removal after their end
 //! (`PMIX_REGISTER_CLEANUP` and the related attributes).
 mod conflict;
-mod remove;
 
 use peal_core::job_control::Cleanup;
+use peal_helper::{PrivilegedHelper, RemovalBounds, RemovalExtent, RemovalOrder, is_plain};
 use peal_model::{Nspace, Proc, Rank, Status, UserIdentity, code};
-use peal_system::as_user;
-use remove::{Bounds, Left};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Component, Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -53,6 +51,7 @@ pub(crate) struct Registered {
 #[derive(Debug, Default)]
 pub(crate) struct Cleanups {
     settings: CleanupSettings,
+    helper: PrivilegedHelper,
     known: Mutex<CleanupDirectory>,
 }
 
@@ -64,9 +63,10 @@ struct CleanupDirectory {
 }
 
 impl Cleanups {
-    pub(crate) fn new(settings: CleanupSettings) -> Cleanups {
+    pub(crate) fn new(settings: CleanupSettings, helper: PrivilegedHelper) -> Cleanups {
         Cleanups {
             settings,
+            helper,
             known: Mutex::default(),
         }
     }
@@ -192,7 +192,7 @@ impl Cleanups {
     /// Removes the files of these registrations, each with the rights of the user of the
     /// registration. Blocks.
     pub(crate) fn remove(&self, due: Vec<Registered>) {
-        let bounds = Bounds {
+        let bounds = RemovalBounds {
             entries: self.settings.max_entries,
             depth: self.settings.max_depth,
         };
@@ -203,14 +203,18 @@ impl Cleanups {
             ..
         } in due
         {
-            let left = as_user::run(identity, || remove::remove(&cleanup, bounds));
-            match left {
-                Ok(Left::Nothing) => {}
-                Ok(Left::Beyond) => {
+            let order = RemovalOrder {
+                identity,
+                cleanup,
+                bounds,
+            };
+            match self.helper.remove(order) {
+                Ok(RemovalExtent::Nothing) => {}
+                Ok(RemovalExtent::Beyond) => {
                     tracing::warn!(job = %by, ?bounds, "cleanup incomplete: bounds exceeded");
                 }
                 Err(error) => {
-                    tracing::warn!(job = %by, ?identity, %error, "cleanup skipped: cannot switch to user of requester");
+                    tracing::warn!(job = %by, ?identity, %error, "cleanup skipped");
                 }
             }
         }
@@ -243,19 +247,6 @@ fn paths_of(cleanup: &Cleanup) -> usize {
         .saturating_add(cleanup.ignored.len())
 }
 
-/// Returns true if a path is absolute, has no `.` or `..`, and is not the root.
-fn is_plain(path: &Path) -> bool {
-    let mut parts = path.components();
-    let below = parts.next() == Some(Component::RootDir);
-    let mut count = 0;
-    let mut plain = true;
-    for part in parts {
-        count += 1;
-        plain &= matches!(part, Component::Normal(_));
-    }
-    below && plain && count > 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,7 +271,7 @@ mod tests {
     const ME: UserIdentity = UserIdentity { uid: 7, gid: 8 };
 
     fn two_jobs(settings: CleanupSettings) -> Cleanups {
-        let cleanups = Cleanups::new(settings);
+        let cleanups = Cleanups::new(settings, PrivilegedHelper::default());
         ["a", "b"]
             .into_iter()
             .for_each(|job| cleanups.open(Nspace::new(job).unwrap()));

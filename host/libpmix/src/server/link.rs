@@ -2,7 +2,7 @@
 use super::lock;
 use peal_model::{Status, code};
 use peal_stub::{
-    CodecError, FrameLimit, HostReply, HostRequest, RequestNumber, ServerMessage, StubDecoder,
+    CodecError, FrameLimit, HostReply, HostRequest, MessageDecoder, RequestNumber, ServerMessage,
     StubMessage, StubSocket, UpcallNumber, UpcallResult, encode,
 };
 use std::{
@@ -215,14 +215,14 @@ impl HostLink {
 /// Messages of a server, which come in pieces of any length.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    decoder: StubDecoder,
+    decoder: MessageDecoder,
     piece: Vec<u8>,
 }
 
 impl Incoming {
     pub(super) fn new() -> Incoming {
         Incoming {
-            decoder: StubDecoder::new(FrameLimit::default()),
+            decoder: MessageDecoder::new(FrameLimit::default()),
             piece: vec![0; READ],
         }
     }

@@ -7,9 +7,9 @@ use peal_libpmix::{
 };
 use peal_model::{Info, Nspace, Proc, Rank, Status};
 use peal_stub::{
-    EnvironmentVariable, FrameLimit, HostReply, HostRequest, HostUpcall, RequestNumber,
-    ServerMessage, ServerWelcome, StubDecoder, StubHello, StubMessage, UpcallNumber, UpcallResult,
-    encode,
+    EnvironmentVariable, FrameLimit, HostReply, HostRequest, HostUpcall, MessageDecoder,
+    RequestNumber, ServerMessage, ServerWelcome, StubHello, StubMessage, UpcallNumber,
+    UpcallResult, encode,
 };
 use std::{
     io::Write,
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Server of one host environment, which is this process.
 pub struct TestServer {
     stream: UnixStream,
-    decoder: StubDecoder,
+    decoder: MessageDecoder,
     /// First message of the library.
     pub hello: StubHello,
     /// Socket of forked children.
@@ -170,10 +170,10 @@ impl Drop for TestServer {
 }
 
 /// Accepts a library.
-fn accept(listener: &UnixListener) -> (UnixStream, StubDecoder, StubHello, OwnedFd) {
+fn accept(listener: &UnixListener) -> (UnixStream, MessageDecoder, StubHello, OwnedFd) {
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut decoder = StubDecoder::new(FrameLimit::default());
+    let mut decoder = MessageDecoder::new(FrameLimit::default());
     let (message, children) = next(&stream, &mut decoder);
     let Some(StubMessage::Hello(hello)) = message else {
         panic!("{message:?} is no first message");
@@ -199,7 +199,10 @@ fn accept(listener: &UnixListener) -> (UnixStream, StubDecoder, StubHello, Owned
 }
 
 /// Reads the next message, and the descriptor that came with its bytes.
-fn next(stream: &UnixStream, decoder: &mut StubDecoder) -> (Option<StubMessage>, Option<OwnedFd>) {
+fn next(
+    stream: &UnixStream,
+    decoder: &mut MessageDecoder,
+) -> (Option<StubMessage>, Option<OwnedFd>) {
     let mut passed = None;
     loop {
         if let Some(message) = decoder.next_message().unwrap() {

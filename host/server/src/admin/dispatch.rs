@@ -13,7 +13,6 @@ use crate::{
     chains::{ChainView, RegisteredHandler},
     client_environment,
     handle::ServerHandle,
-    identity::{ObservedProcess, user},
     metrics::Metrics,
     notice::Notices,
     process_watch::open_process,
@@ -21,6 +20,7 @@ use crate::{
 use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, counted};
 use peal_store::{AdminCall, JobStart, Store, StoreError};
+use peal_system::{credentials, process::RunningProcess};
 use peal_wire::{ServerUri, variable};
 use std::{
     collections::BTreeMap,
@@ -374,11 +374,11 @@ impl AdminDispatcher {
             return Err(format!("process {pid} is this server"));
         }
         let absent = || format!("there is no process {pid}");
-        let found = ObservedProcess::of(pid).ok_or_else(absent)?;
+        let found = RunningProcess::of(pid).ok_or_else(absent)?;
         let process = open_process(pid)
             .map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
         let process = process.ok_or_else(absent)?;
-        let uid = user(pid).ok_or_else(absent)?;
+        let uid = credentials::user(pid).ok_or_else(absent)?;
         // The process still exists, so its id was not reused, and the checks above were about the
         // same process.
         if !found.is_there() {

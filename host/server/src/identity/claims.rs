@@ -1,10 +1,12 @@
 //! Claims on procs whose processes the host environment does not know. The first claim on a proc is
 //! accepted; later ones must come from descendants of its process, which are clones of the proc.
-use super::{
-    IdentityMismatch, PeerSocket, ProcessObserver, observer::SearchStart, process::ObservedProcess,
-    socket::Sockets,
-};
+use super::{IdentityMismatch, PeerSocket, socket::Sockets};
+use peal_helper::PrivilegedHelper;
 use peal_model::Proc;
+use peal_system::{
+    process::ProcessId,
+    socket_holder::{HolderSearch, SearchStart},
+};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,7 +23,7 @@ pub(super) struct Claims(Mutex<HashMap<Claimed, Claimants>>);
 #[derive(Debug, Default)]
 struct Claimants {
     /// Process of the first claimant. It is searched for only when a second one claims the proc.
-    first: Option<ObservedProcess>,
+    first: Option<ProcessId>,
     live: Vec<PeerSocket>,
 }
 
@@ -40,21 +42,18 @@ impl Claims {
         self: &Arc<Self>,
         proc: &Proc,
         end: PeerSocket,
-        (sockets, observer): (&Sockets, &ProcessObserver),
+        (sockets, helper): (&Sockets, &PrivilegedHelper),
     ) -> Result<ProcClaim, IdentityMismatch> {
         let claimed = (proc.clone(), end.uid);
+        let holder = |start, inode| helper.holder(HolderSearch { start, inode });
         // Repeated after the claim of a connection that has ended was removed.
         loop {
             let Some((first, other)) = self.join(&claimed, end) else {
                 return Ok(self.claim_of(claimed, end));
             };
             let first = first.filter(|first| first.is_there());
-            match first.or_else(|| observer.holder(SearchStart::Of(end.uid), other.inode)) {
-                Some(first)
-                    if observer
-                        .holder(SearchStart::Below(first.pid), end.inode)
-                        .is_some() =>
-                {
+            match first.or_else(|| holder(SearchStart::Of(end.uid), other.inode)) {
+                Some(first) if holder(SearchStart::Below(first.pid), end.inode).is_some() => {
                     let mut all = self.all();
                     // The lock was released since `join`, so the first claim may be gone: `entry`
                     // restores it.
@@ -79,11 +78,7 @@ impl Claims {
     }
 
     /// Adds the first claim on a proc; otherwise returns the first claimant to compare with.
-    fn join(
-        &self,
-        claimed: &Claimed,
-        end: PeerSocket,
-    ) -> Option<(Option<ObservedProcess>, PeerSocket)> {
+    fn join(&self, claimed: &Claimed, end: PeerSocket) -> Option<(Option<ProcessId>, PeerSocket)> {
         let mut all = self.all();
         let claimants = all.entry(claimed.clone()).or_default();
         match claimants.live.first() {

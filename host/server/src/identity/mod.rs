@@ -3,21 +3,23 @@
 
 mod claims;
 mod groups;
-mod observer;
-mod process;
 mod socket;
 mod table;
 
-pub use self::observer::{ProcessObserver, observe};
-use self::{claims::Claims, groups::GroupNames, observer::SearchStart, socket::Sockets};
+use self::{claims::Claims, groups::GroupNames, socket::Sockets};
 pub(crate) use self::{
     claims::ProcClaim,
-    process::{ObservedProcess, user},
     socket::{PeerLookup, PeerSearch, PeerSocket, unread, untaken},
 };
 use crate::host_environment::{HostEnvironment, ProcessLookup};
 use peal_core::choice::IdentityCheck;
+use peal_helper::PrivilegedHelper;
 use peal_model::{Proc, UnixGroup, UserIdentity};
+use peal_system::{
+    credentials,
+    process::ProcessId,
+    socket_holder::{HolderSearch, SearchStart},
+};
 use std::{io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 use thiserror::Error;
 use tokio::net::{TcpStream, UnixStream};
@@ -68,8 +70,13 @@ pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u3
         return Ok(None);
     };
     // The search reads files in `/proc`, which blocks.
-    let searching = tokio::task::spawn_blocking(move || process::holder_below(root, socket.inode));
-    searching.await.map_err(io::Error::other)
+    let search = HolderSearch {
+        start: SearchStart::Below(root),
+        inode: socket.inode,
+    };
+    let searching = tokio::task::spawn_blocking(move || search.find());
+    let holder = searching.await.map_err(io::Error::other)?;
+    Ok(holder.map(|process| process.pid))
 }
 
 /// Claim that contradicts the kernel's data, or that the kernel cannot confirm.
@@ -116,7 +123,7 @@ pub(crate) struct Checker {
     host: Arc<dyn HostEnvironment>,
     claims: Arc<Claims>,
     sockets: Sockets,
-    observer: ProcessObserver,
+    helper: PrivilegedHelper,
     names: GroupNames,
 }
 
@@ -124,14 +131,14 @@ impl Checker {
     pub(crate) fn new(
         check: IdentityCheck,
         host: Arc<dyn HostEnvironment>,
-        observer: ProcessObserver,
+        helper: PrivilegedHelper,
     ) -> Checker {
         Checker {
             check,
             host,
             claims: Arc::default(),
             sockets: Sockets::default(),
-            observer,
+            helper,
             names: GroupNames::read(),
         }
     }
@@ -189,7 +196,6 @@ impl Checker {
                 .ok_or(IdentityMismatch::Unseen)?,
             ClaimedIdentity::Proc(proc) => match self.host.process_of(proc) {
                 ProcessLookup::Running(root) => self
-                    .observer
                     .holder(SearchStart::Below(root), inode)
                     .map(|process| process.pid)
                     .ok_or_else(|| IdentityMismatch::Elsewhere {
@@ -200,13 +206,13 @@ impl Checker {
                 ProcessLookup::Unknown => {
                     let claim = self
                         .claims
-                        .claim(proc, socket, (&self.sockets, &self.observer))?;
+                        .claim(proc, socket, (&self.sockets, &self.helper))?;
                     let pid = self.holder_of(proc, claimed.uid, inode);
                     return Ok(self.unseen(claimed, pid, Some(claim)));
                 }
             },
         };
-        let credentials = process::credentials(pid).ok_or(IdentityMismatch::Unseen)?;
+        let credentials = credentials::credentials(pid).ok_or(IdentityMismatch::Unseen)?;
         // A process can pass its socket to a program with the rights of another group, as standard
         // input or in a message. So all ids must agree.
         let found = credentials
@@ -253,20 +259,24 @@ impl Checker {
     /// the search begins there: that of all processes takes longer the more procs a node has.
     fn holder_of(&self, proc: &Proc, uid: u32, inode: u64) -> Option<u32> {
         let named = self.host.running_process(proc).and_then(|named| {
-            let holder = self.observer.holder(SearchStart::Below(named), inode)?;
-            (process::user(holder.pid) == Some(uid)).then_some(holder)
+            let holder = self.holder(SearchStart::Below(named), inode)?;
+            (credentials::user(holder.pid) == Some(uid)).then_some(holder)
         });
         named
-            .or_else(|| self.observer.holder(SearchStart::Latest(uid), inode))
+            .or_else(|| self.holder(SearchStart::Latest(uid), inode))
             .map(|process| process.pid)
+    }
+
+    fn holder(&self, start: SearchStart, inode: u64) -> Option<ProcessId> {
+        self.helper.holder(HolderSearch { start, inode })
     }
 
     /// Searches for the process of a tool: first the claimed process, then all processes of the
     /// user.
     fn tool(&self, hint: Option<u32>, uid: u32, inode: u64) -> Option<u32> {
-        let claimed = hint.and_then(|pid| self.observer.holder(SearchStart::In(pid), inode));
+        let claimed = hint.and_then(|pid| self.holder(SearchStart::In(pid), inode));
         claimed
-            .or_else(|| self.observer.holder(SearchStart::Of(uid), inode))
+            .or_else(|| self.holder(SearchStart::Of(uid), inode))
             .map(|process| process.pid)
     }
 }

@@ -1,54 +1,54 @@
-//! Monitored files. Each is identified by its open directory and its name there.
-//!
-//! The requester of a monitor learns the metadata of its file, so the server must read only what
-//! the requester could read itself. Every read has the rights of that user, starts at the directory
-//! that the user could open at the time of the request, and does not follow a link. Replacing a
-//! directory or file therefore reveals nothing more.
+//! Monitored files. The privileged helper opens and reads each with the rights of the requester of the
+//! monitor, so that the requester learns nothing that it could not read itself.
 use super::refused;
 use peal_core::{
     monitor::{FileStat, MonitorId},
     server::FileSeen,
 };
+use peal_helper::{FileFault, FilePlace, FileRequest, HelperError, PrivilegedHelper};
 use peal_model::{Status, UserIdentity, code};
-use peal_system::as_user;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, statat};
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
     io,
-    os::fd::OwnedFd,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Monitored files.
 #[derive(Debug, Default)]
-pub(crate) struct MonitoredFiles(Mutex<BTreeMap<MonitorId, Watched>>);
+pub(crate) struct MonitoredFiles {
+    helper: PrivilegedHelper,
+    watched: Mutex<BTreeMap<MonitorId, Watched>>,
+}
 
 #[derive(Debug)]
 struct Watched {
     identity: UserIdentity,
-    /// None until the directory is open.
-    place: Option<Arc<FileLocation>>,
+    /// None until the file is open.
+    file: Option<WatchedFile>,
 }
 
-/// Location of a file.
-#[derive(Debug)]
-struct FileLocation {
-    directory: OwnedFd,
-    name: OsString,
+#[derive(Clone, Debug)]
+struct WatchedFile {
+    path: PathBuf,
+    place: FilePlace,
 }
 
 impl MonitoredFiles {
+    pub(super) fn new(helper: PrivilegedHelper) -> MonitoredFiles {
+        MonitoredFiles {
+            helper,
+            watched: Mutex::default(),
+        }
+    }
+
     /// Adds a monitor whose file is about to be opened.
     pub(super) fn expect(&self, watch: MonitorId, identity: UserIdentity) {
-        self.watched().insert(
-            watch,
-            Watched {
-                identity,
-                place: None,
-            },
-        );
+        let watched = Watched {
+            identity,
+            file: None,
+        };
+        self.watched().insert(watch, watched);
     }
 
     /// Returns the user for which a file is monitored; none after the monitor has ended.
@@ -58,28 +58,18 @@ impl MonitoredFiles {
 
     /// Removes a monitor.
     pub(super) fn close(&self, watch: MonitorId) {
-        self.watched().remove(&watch);
+        let removed = self.watched().remove(&watch);
+        if let Some(file) = removed.and_then(|watched| watched.file) {
+            self.helper.close_file(file.place);
+        }
     }
 
-    /// Opens the directory of a file and reads the metadata of the file. Blocks.
+    /// Opens a file and reads its metadata. Blocks.
     pub(super) fn open(&self, watch: MonitorId, path: &Path, identity: UserIdentity) -> FileSeen {
-        let found = as_user::run(identity, || find(path)).unwrap_or_else(Err);
-        let found =
-            found.map_err(|error| (refused(&error), format!("{}: {error}", path.display())));
-        let opened = found.and_then(|(place, stat)| match seen(&stat) {
-            Some(seen) => Ok((place, seen)),
-            None => Err(no_file(path)),
-        });
-        let mut all = self.watched();
-        match (opened, all.get_mut(&watch)) {
-            (Ok((place, seen)), Some(watched)) => {
-                watched.place = Some(Arc::new(place));
-                Ok(seen)
-            }
-            // The monitor was removed meanwhile.
-            (Ok((_, seen)), None) => Ok(seen),
-            (Err(why), _) => {
-                all.remove(&watch);
+        match self.opened(watch, path, identity) {
+            Ok(stat) => Ok(stat),
+            Err(why) => {
+                self.watched().remove(&watch);
                 Err(why)
             }
         }
@@ -89,60 +79,55 @@ impl MonitoredFiles {
     /// Blocks.
     pub(super) fn look(&self, watch: MonitorId) -> Option<FileStat> {
         // The lock is held only for the copy: reading the metadata may block.
-        let (identity, place) = {
+        let (identity, file) = {
             let all = self.watched();
             let watched = all.get(&watch)?;
-            (watched.identity, watched.place.clone()?)
+            (watched.identity, watched.file.clone()?)
         };
-        let stat = as_user::run(identity, || look_at(&place))
-            .and_then(|stat| stat.map_err(io::Error::from));
-        seen(&stat.ok()?)
+        match self.helper.read_file(file.place) {
+            Ok(stat) => stat,
+            // A helper that was started in the place of a lost one has no open files.
+            Err(HelperError::Refused(_) | HelperError::Lost(_)) => {
+                self.opened(watch, &file.path, identity).ok()
+            }
+            Err(error @ HelperError::Timeout) => {
+                tracing::warn!(%error, path = ?file.path, "monitored file not read");
+                None
+            }
+        }
+    }
+
+    fn opened(&self, watch: MonitorId, path: &Path, identity: UserIdentity) -> FileSeen {
+        let request = FileRequest {
+            path: path.to_owned(),
+            identity,
+        };
+        let opened = match self.helper.open_file(request) {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(FileFault::Irregular)) => return Err(no_file(path)),
+            Ok(Err(FileFault::System(number))) => {
+                let error = io::Error::from_raw_os_error(number);
+                return Err((refused(&error), format!("{}: {error}", path.display())));
+            }
+            Err(error) => return Err((code::PMIX_ERR_NO_PERMISSIONS, error.to_string())),
+        };
+        match self.watched().get_mut(&watch) {
+            Some(watched) => {
+                watched.file = Some(WatchedFile {
+                    path: path.to_owned(),
+                    place: opened.place,
+                });
+            }
+            // The monitor was removed meanwhile.
+            None => self.helper.close_file(opened.place),
+        }
+        Ok(opened.stat)
     }
 
     fn watched(&self) -> MutexGuard<'_, BTreeMap<MonitorId, Watched>> {
         // No holder of this lock panics while the map is inconsistent, so a poisoned map is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn find(path: &Path) -> io::Result<(FileLocation, Stat)> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    // `O_PATH` opens only the location. Neither the directory nor a file in it is opened for
-    // reading, so nothing can block or notice the access.
-    let directory = open(
-        parent,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let place = FileLocation {
-        directory,
-        name: name.to_owned(),
-    };
-    let stat = look_at(&place)?;
-    Ok((place, stat))
-}
-
-fn look_at(place: &FileLocation) -> rustix::io::Result<Stat> {
-    statat(
-        &place.directory,
-        &place.name,
-        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
-    )
-}
-
-/// Converts the metadata of a regular file; none for any other file type.
-fn seen(stat: &Stat) -> Option<FileStat> {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    let time = |seconds, nanoseconds| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-    Some(FileStat {
-        size: u64::try_from(stat.st_size).unwrap_or_default(),
-        accessed: time(stat.st_atime, stat.st_atime_nsec),
-        modified: time(stat.st_mtime, stat.st_mtime_nsec),
-    })
 }
 
 fn no_file(path: &Path) -> (Status, String) {

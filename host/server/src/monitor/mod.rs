@@ -13,6 +13,7 @@ use peal_core::{
     monitor::{MonitorId, UsageRequest},
     server::FileLook,
 };
+use peal_helper::PrivilegedHelper;
 use peal_model::{Proc, UserIdentity, code};
 use std::sync::Arc;
 
@@ -29,10 +30,14 @@ pub(crate) struct MonitorWorker {
 }
 
 impl MonitorWorker {
-    pub(crate) fn new(handle: ServerHandle, host: Arc<dyn HostEnvironment>) -> MonitorWorker {
+    pub(crate) fn new(
+        handle: ServerHandle,
+        host: Arc<dyn HostEnvironment>,
+        helper: PrivilegedHelper,
+    ) -> MonitorWorker {
         let (all, each) = AT_ONCE;
         MonitorWorker {
-            files: Arc::default(),
+            files: Arc::new(MonitoredFiles::new(helper)),
             permits: Arc::new(FairSemaphore::new(all, each)),
             handle,
             host,

@@ -1,5 +1,5 @@
 //! Frames on the socket of a stub, and the descriptor that comes with its first one.
-use peal_stub::{CodecError, FrameLimit, StubDecoder, StubSocket};
+use peal_stub::{CodecError, FrameLimit, MessageDecoder, StubSocket};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -30,7 +30,7 @@ pub enum TransferError {
 /// Receiving end of a connection.
 pub(super) struct MessageReceiver {
     socket: Arc<StubSocket>,
-    decoder: StubDecoder,
+    decoder: MessageDecoder,
     buffer: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ impl MessageReceiver {
     pub(super) fn new(socket: Arc<StubSocket>, limit: FrameLimit) -> MessageReceiver {
         MessageReceiver {
             socket,
-            decoder: StubDecoder::new(limit),
+            decoder: MessageDecoder::new(limit),
             buffer: vec![0; PIECE],
         }
     }

@@ -83,17 +83,17 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
 
 /// Decoder of a stream of frames, which come in pieces of any length.
 #[derive(Debug)]
-pub struct StubDecoder {
+pub struct MessageDecoder {
     buffer: Vec<u8>,
     /// Number of bytes at the beginning of the buffer that were decoded.
     taken: usize,
     limit: FrameLimit,
 }
 
-impl StubDecoder {
+impl MessageDecoder {
     /// Creates a decoder of frames up to this length.
-    pub fn new(limit: FrameLimit) -> StubDecoder {
-        StubDecoder {
+    pub fn new(limit: FrameLimit) -> MessageDecoder {
+        MessageDecoder {
             buffer: Vec::new(),
             taken: 0,
             limit,

@@ -2,30 +2,43 @@
 //! relative to its parent, and no link is followed. Entries are examined and removed relative to
 //! that handle, so that a path replaced in the meantime has no effect.
 use peal_core::job_control::{Cleanup, Depth, Subdirectories, TopDirectory};
+use peal_model::UserIdentity;
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, statat, unlinkat},
     io::{Errno, Result},
 };
+use serde::{Deserialize, Serialize};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::{Component, Path},
 };
 
+/// Removal on behalf of a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RemovalOrder {
+    /// User with whose rights the files are removed.
+    pub identity: UserIdentity,
+    /// Files and directories.
+    pub cleanup: Cleanup,
+    /// Bounds of the work.
+    pub bounds: RemovalBounds,
+}
+
 /// Bounds of a removal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bounds {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RemovalBounds {
     /// Maximum number of files and directories to examine.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// Maximum depth of nested directories to enter.
-    pub(crate) depth: usize,
+    pub depth: usize,
 }
 
 /// Completeness of a removal. Entries that the user may not remove, and entries created in the
 /// meantime, remain without a report.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Left {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RemovalExtent {
     /// Nothing remains because of the bounds.
     Nothing,
     /// Entries beyond the bounds remain.
@@ -45,11 +58,11 @@ const READ: OFlags = OFlags::DIRECTORY
     .union(OFlags::NONBLOCK);
 
 /// Removes the files and directories of a registration with the rights of the calling thread.
-pub(crate) fn remove(cleanup: &Cleanup, bounds: Bounds) -> Left {
+pub fn remove(cleanup: &Cleanup, bounds: RemovalBounds) -> RemovalExtent {
     let mut removal = Removal {
         cleanup,
         bounds,
-        left: Left::Nothing,
+        left: RemovalExtent::Nothing,
     };
     for path in &cleanup.files {
         note(path, removal.file(path));
@@ -72,8 +85,8 @@ fn note(path: &Path, done: Result<()>) {
 struct Removal<'a> {
     cleanup: &'a Cleanup,
     /// Remaining bounds.
-    bounds: Bounds,
-    left: Left,
+    bounds: RemovalBounds,
+    left: RemovalExtent,
 }
 
 impl Removal<'_> {
@@ -103,7 +116,7 @@ impl Removal<'_> {
                 continue;
             }
             if self.bounds.entries == 0 {
-                self.left = Left::Beyond;
+                self.left = RemovalExtent::Beyond;
                 return Ok(());
             }
             // Counted also if the entry is ignored, since the bound limits the time of the removal.
@@ -156,7 +169,7 @@ impl Removal<'_> {
         deeper: usize,
     ) -> Result<()> {
         let Some(deeper) = deeper.checked_sub(1) else {
-            self.left = Left::Beyond;
+            self.left = RemovalExtent::Beyond;
             return Ok(());
         };
         let below = openat(dir, name, READ, Mode::empty())?;

@@ -1,5 +1,5 @@
-//! Data of processes from `/proc`: held sockets, descendants and credentials.
-use peal_system::process::children;
+//! Search for the process that holds a socket, by the open files in `/proc`.
+use crate::process::{ProcessId, RunningProcess, children};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashSet, VecDeque},
@@ -19,42 +19,50 @@ const MAX_FILES: usize = 300_000;
 /// one while another ends.
 const PASSES: u32 = 3;
 
-/// Number of user ids and of group ids of a process: real, effective, saved, and for file access.
-const KINDS: usize = 4;
-
-/// Process, identified by its id and start time, so that a later process with the same id is not
-/// mistaken for it.
+/// Set of processes in which the holder of a socket is searched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct ObservedProcess {
-    pub(super) pid: u32,
-    /// Start time, in clock ticks since the boot of the system.
-    started: u64,
+pub enum SearchStart {
+    /// A process and its descendants.
+    Below(u32),
+    /// All processes of a user; the first started of those found.
+    Of(u32),
+    /// All processes of a user, the latest started first. It is faster, but may find another holder
+    /// than `Of`.
+    Latest(u32),
+    /// One process.
+    In(u32),
 }
 
-impl ObservedProcess {
-    /// Returns the process with this id, if there is one.
-    pub(crate) fn of(pid: u32) -> Option<ObservedProcess> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(ObservedProcess {
-            pid,
-            started: started(&stat)?,
-        })
-    }
+/// Search for the process that holds a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HolderSearch {
+    /// Processes to look at.
+    pub start: SearchStart,
+    /// Inode number of the socket.
+    pub inode: u64,
+}
 
-    /// Returns true if the process has not ended.
-    pub(crate) fn is_there(self) -> bool {
-        ObservedProcess::of(self.pid) == Some(self)
+impl HolderSearch {
+    /// Returns the holder; none if it is not found or its files may not be read. Blocks.
+    pub fn find(self) -> Option<ProcessId> {
+        let HolderSearch { start, inode } = self;
+        match start {
+            SearchStart::Below(root) => holder_below(root, inode).and_then(id_of),
+            SearchStart::Of(uid) => holders(uid, inode).into_iter().next(),
+            SearchStart::Latest(uid) => latest_holder(uid, inode),
+            SearchStart::In(pid) => holds(pid, inode).then(|| id_of(pid)).flatten(),
+        }
     }
 }
 
 /// Returns the process that holds a socket, among a process and its descendants.
-pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
+fn holder_below(root: u32, inode: u64) -> Option<u32> {
     let mut search = Search::of(inode);
     (0..PASSES).find_map(|_| tree(root).find(|pid| search.held_by(*pid)))
 }
 
 /// Returns the processes of a user that hold a socket, in the order of their start.
-pub(super) fn holders(uid: u32, inode: u64) -> Vec<ObservedProcess> {
+fn holders(uid: u32, inode: u64) -> Vec<ProcessId> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -65,18 +73,18 @@ pub(super) fn holders(uid: u32, inode: u64) -> Vec<ObservedProcess> {
         .filter(|entry| entry.metadata().is_ok_and(|process| process.uid() == uid));
     let pids = theirs.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut search = Search::of(inode);
-    let mut found: Vec<ObservedProcess> = pids
+    let mut found: Vec<ProcessId> = pids
         .filter(|pid| search.held_by(*pid))
-        .filter_map(ObservedProcess::of)
+        .filter_map(id_of)
         .collect();
-    found.sort_by_key(|process| (process.started, process.pid));
+    found.sort_by_key(|process| (process.began, process.pid));
     found
 }
 
 /// Returns the process of a user that holds a socket. Processes with the highest ids are examined
 /// first, because a connecting process was most likely started last. If a process and its child
 /// both hold the socket, returns the parent.
-pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<ObservedProcess> {
+fn latest_holder(uid: u32, inode: u64) -> Option<ProcessId> {
     let is_theirs =
         |pid: u32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == uid);
     let entries = fs::read_dir("/proc").ok()?;
@@ -95,11 +103,11 @@ pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<ObservedProcess> {
             None => break,
         }
     }
-    ObservedProcess::of(holder)
+    id_of(holder)
 }
 
 /// Returns true if a process holds a socket; false if its files may not be read.
-pub(super) fn holds(pid: u32, inode: u64) -> bool {
+fn holds(pid: u32, inode: u64) -> bool {
     Search::of(inode).held_by(pid)
 }
 
@@ -134,38 +142,6 @@ impl Search {
     }
 }
 
-/// User and group ids of a process.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ProcessCredentials {
-    /// Real, effective and saved user id, and the one for file access.
-    uids: Vec<u32>,
-    /// Real, effective and saved group id, and the one for file access.
-    gids: Vec<u32>,
-    /// Supplementary group ids.
-    pub(super) supplementary: Vec<u32>,
-}
-
-impl ProcessCredentials {
-    /// Returns the group id of a process if all its group ids are equal and all its user ids are
-    /// `uid`; none otherwise.
-    pub(super) fn only_group(&self, uid: u32) -> Option<u32> {
-        let gid = self.gids.first().copied()?;
-        let is_only = self.uids.iter().all(|other| *other == uid)
-            && self.gids.iter().all(|other| *other == gid);
-        is_only.then_some(gid)
-    }
-}
-
-/// Reads the user and group ids of a process, if it exists.
-pub(super) fn credentials(pid: u32) -> Option<ProcessCredentials> {
-    credentials_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
-}
-
-/// Returns the real user id of a process.
-pub(crate) fn user(pid: u32) -> Option<u32> {
-    user_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
-}
-
 /// Iterates over a process and its descendants, nearest first. Children of a process are read only
 /// after the process was returned.
 fn tree(root: u32) -> impl Iterator<Item = u32> {
@@ -185,50 +161,14 @@ fn tree(root: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Parses the start time in `/proc/PID/stat`. The second field is the program's name in
-/// parentheses, which may contain spaces and parentheses.
-fn started(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
-}
-
 /// Returns the parent of a process.
 fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
+    RunningProcess::of(pid).map(|process| process.parent)
 }
 
-/// Parses the real user id in `/proc/PID/status`.
-fn user_in(status: &str) -> Option<u32> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("Uid:"))?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
-}
-
-/// Parses the user, group and supplementary group ids in `/proc/PID/status`.
-fn credentials_in(status: &str) -> Option<ProcessCredentials> {
-    let numbers = |name| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace()
-            .map(|word| word.parse().ok())
-            .collect::<Option<Vec<u32>>>()
-    };
-    let of_kinds = |name| numbers(name).filter(|found| found.len() == KINDS);
-    let supplementary = numbers("Groups:").unwrap_or_default();
-    Some(ProcessCredentials {
-        uids: of_kinds("Uid:")?,
-        gids: of_kinds("Gid:")?,
-        supplementary,
-    })
+/// Returns the identity of the process with this id now.
+fn id_of(pid: u32) -> Option<ProcessId> {
+    RunningProcess::of(pid).map(|process| process.id)
 }
 
 #[cfg(test)]
@@ -241,69 +181,6 @@ mod tests {
         process::{Command, Stdio},
         time::{Duration, Instant},
     };
-
-    #[test]
-    fn program_names_may_contain_any_characters() {
-        let stat = "17 (a) 1 (b) S 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 2 3 4\n";
-        assert_eq!(started(stat), Some(4711));
-        for broken in ["", "17 a S 1", "17 (a) S 1 2 3"] {
-            assert_eq!(started(broken), None);
-        }
-    }
-
-    #[test]
-    fn credentials_are_read_and_mixed_ones_prove_no_group() {
-        let status = "Name:\tGid:\t9\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t0\n";
-        let read = |uids: &str, gids: &str, groups: &str| {
-            credentials_in(&format!(
-                "Name:\tsh\nUid:\t{uids}\nGid:\t{gids}\nGroups:\t{groups} \n"
-            ))
-        };
-        let found = credentials_in(status).unwrap();
-        assert_eq!(
-            (found.uids, found.gids, found.supplementary),
-            (vec![1, 2, 3, 4], vec![5, 6, 7, 8], vec![0])
-        );
-        let plain = read("7\t7\t7\t7", "5\t5\t5\t5", "4 6 100").unwrap();
-        assert_eq!((plain.only_group(7), plain.only_group(8)), (Some(5), None));
-        assert_eq!(plain.supplementary, [4, 6, 100]);
-        assert_eq!(
-            read("7\t7\t7\t7", "5\t5\t5\t5", "").unwrap().supplementary,
-            Vec::<u32>::new()
-        );
-        for (uids, gids) in [
-            ("7\t8\t7\t7", "5\t5\t5\t5"),
-            ("7\t7\t8\t7", "5\t5\t5\t5"),
-            ("7\t7\t7\t7", "5\t6\t6\t6"),
-            ("7\t7\t7\t7", "5\t5\t6\t5"),
-        ] {
-            assert_eq!(
-                read(uids, gids, "").unwrap().only_group(7),
-                None,
-                "{uids} {gids}"
-            );
-        }
-        assert_eq!(read("7\t7", "5\t5\t5\t5", ""), None);
-        assert_eq!(read("7\t7\t7\tx", "5\t5\t5\t5", ""), None);
-        assert_eq!(credentials_in("Name:\tsh\n"), None);
-        assert_eq!((user_in(status), user_in("Name:\tsh\n")), (Some(1), None));
-        assert_eq!(
-            user(std::process::id()),
-            Some(rustix::process::getuid().as_raw())
-        );
-        let own = credentials(std::process::id()).unwrap();
-        let uid = rustix::process::geteuid().as_raw();
-        assert_eq!(
-            own.only_group(uid),
-            Some(rustix::process::getegid().as_raw())
-        );
-        let supplementary: Vec<u32> = rustix::process::getgroups()
-            .unwrap()
-            .iter()
-            .map(|gid| gid.as_raw())
-            .collect();
-        assert_eq!(own.supplementary, supplementary);
-    }
 
     #[test]
     fn socket_is_held_by_its_process_and_inheriting_descendants() {
@@ -358,11 +235,11 @@ mod tests {
         assert_eq!(holder_below(stranger.id(), inode), None);
         assert_eq!(holders(uid + 1, inode), []);
 
-        let process = ObservedProcess::of(shell.id()).unwrap();
+        let process = id_of(shell.id()).unwrap();
         assert!(process.is_there());
         assert!(
-            !ObservedProcess {
-                started: process.started + 1,
+            !ProcessId {
+                began: process.began + 1,
                 ..process
             }
             .is_there(),

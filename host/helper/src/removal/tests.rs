@@ -15,7 +15,7 @@ use std::{
     thread,
 };
 
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: RemovalBounds = RemovalBounds {
     entries: 1000,
     depth: 10,
 };
@@ -129,7 +129,7 @@ proptest! {
         };
         let tree = Node::Directory(nodes);
         tree.make(&top, &elsewhere);
-        prop_assert_eq!(remove(&wanted, BOUNDS), Left::Nothing);
+        prop_assert_eq!(remove(&wanted, BOUNDS), RemovalExtent::Nothing);
         prop_assert_eq!(Node::read(&top), tree.left(0, &wanted));
         prop_assert!(elsewhere.join("a").exists());
     }
@@ -152,7 +152,7 @@ fn directories_within_each_other_all_go() {
             },
             BOUNDS
         ),
-        Left::Nothing
+        RemovalExtent::Nothing
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
@@ -171,7 +171,7 @@ fn entries_of_other_kind_are_left_and_links_not_followed() {
         files: [real.clone(), at("link/file")].into(),
         ..cleanup(&[&link, &at("file"), &at("link/sub")])
     };
-    assert_eq!(remove(&wrong, BOUNDS), Left::Nothing);
+    assert_eq!(remove(&wrong, BOUNDS), RemovalExtent::Nothing);
     assert!(
         at("real/file").exists()
             && at("real/sub").exists()
@@ -182,7 +182,7 @@ fn entries_of_other_kind_are_left_and_links_not_followed() {
         files: [link, at("file")].into(),
         ..cleanup(&[&real])
     };
-    assert_eq!(remove(&right, BOUNDS), Left::Nothing);
+    assert_eq!(remove(&right, BOUNDS), RemovalExtent::Nothing);
     assert_eq!(
         fs::read_dir(dir.path()).unwrap().count(),
         0,
@@ -196,18 +196,18 @@ fn no_more_is_looked_at_and_no_deeper_than_the_bounds_say() {
     let top = dir.path().join("top");
     fs::create_dir_all(top.join("1/2/3")).unwrap();
     (0..9).for_each(|number| fs::write(top.join(format!("file{number}")), "").unwrap());
-    let few = Bounds {
+    let few = RemovalBounds {
         entries: 5,
         depth: 1,
     };
-    assert_eq!(remove(&cleanup(&[&top]), few), Left::Beyond);
+    assert_eq!(remove(&cleanup(&[&top]), few), RemovalExtent::Beyond);
     assert!(fs::read_dir(&top).unwrap().count() >= 5);
-    let shallow = Bounds { depth: 1, ..BOUNDS };
-    assert_eq!(remove(&cleanup(&[&top]), shallow), Left::Beyond);
+    let shallow = RemovalBounds { depth: 1, ..BOUNDS };
+    assert_eq!(remove(&cleanup(&[&top]), shallow), RemovalExtent::Beyond);
     assert!(top.join("1/2/3").exists());
     assert_eq!(
-        remove(&cleanup(&[&top]), Bounds { depth: 3, ..BOUNDS }),
-        Left::Nothing
+        remove(&cleanup(&[&top]), RemovalBounds { depth: 3, ..BOUNDS }),
+        RemovalExtent::Nothing
     );
     assert!(!top.exists());
 }

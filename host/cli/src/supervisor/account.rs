@@ -1,0 +1,73 @@
+//! User that a server of root runs as.
+use anyhow::{Context, Result, bail};
+use nix::unistd::User;
+use peal_config::Config;
+use peal_model::UserIdentity;
+use std::path::PathBuf;
+
+/// User of the server where the configuration names none.
+const USUAL: &str = "peal";
+
+/// User that a server runs as.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerAccount {
+    /// Name of the user.
+    pub name: String,
+    /// User and group.
+    pub identity: UserIdentity,
+    /// Home directory.
+    pub home: PathBuf,
+}
+
+impl ServerAccount {
+    /// Returns the user to which a server of root changes: `server.user`, or the user `peal` if there
+    /// is one. None if this process is not root, or the server is to stay root. Blocks while the
+    /// system's directory service responds.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such user, or if only root can change to it.
+    pub fn of(config: &Config) -> Result<Option<ServerAccount>> {
+        let configured = config.server.user.as_deref();
+        if !rustix::process::geteuid().is_root() {
+            return match configured {
+                Some(name) if !is_own(name)? => {
+                    bail!(
+                        "server.user is {name:?}, to which only a server that root starts can change"
+                    )
+                }
+                _ => Ok(None),
+            };
+        }
+        let name = configured.unwrap_or(USUAL);
+        match (find(name)?, configured) {
+            (Some(user), _) if user.uid.is_root() => Ok(None),
+            (Some(user), _) => Ok(Some(ServerAccount {
+                name: user.name,
+                identity: UserIdentity {
+                    uid: user.uid.as_raw(),
+                    gid: user.gid.as_raw(),
+                },
+                home: user.dir,
+            })),
+            (None, Some(name)) => bail!(
+                "server.user: there is no user {name:?} here; `useradd --system {name}` creates it, \"root\" keeps root"
+            ),
+            (None, None) => {
+                tracing::warn!(
+                    "server runs as root: there is no user peal, and server.user names none"
+                );
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn is_own(name: &str) -> Result<bool> {
+    let own = rustix::process::geteuid().as_raw();
+    Ok(find(name)?.is_some_and(|user| user.uid.as_raw() == own))
+}
+
+fn find(name: &str) -> Result<Option<User>> {
+    User::from_name(name).with_context(|| format!("cannot look up user {name:?}"))
+}

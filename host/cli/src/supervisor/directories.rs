@@ -1,0 +1,133 @@
+//! Directories of the configuration, which must be those of the server's user before it starts.
+use super::{ServerAccount, USUAL_CACHE};
+use crate::audit_trail;
+use anyhow::{Context, Result, bail};
+use peal_config::Config;
+use peal_system::as_user;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::{
+    fs::{self, DirBuilder},
+    os::unix::fs::{DirBuilderExt, chown},
+    path::{Path, PathBuf},
+};
+
+/// Directory that the server writes.
+struct ServerDirectory {
+    path: PathBuf,
+    /// Mode, if it is created.
+    mode: u32,
+    /// Setting that names it, for messages.
+    setting: &'static str,
+}
+
+/// Creates the missing directories for the server's user, and checks the others.
+///
+/// # Errors
+///
+/// Names the first directory or file that the user cannot write.
+pub fn prepare(config: &Config, account: &ServerAccount, socket: &Path) -> Result<()> {
+    for directory in needed(config, socket) {
+        let ServerDirectory {
+            path,
+            mode,
+            setting,
+        } = &directory;
+        create(path, *mode, account)
+            .with_context(|| format!("cannot create {} ({setting})", path.display()))?;
+        check(path, account).with_context(|| setting.to_string())?;
+    }
+    // A server that ran as root before has left files that belong to root.
+    let files = [
+        ("store.path", config.store.path.clone()),
+        ("audit.path", config.audit.path.clone()),
+        ("audit.key", audit_trail::key_path(config)),
+    ];
+    for (setting, path) in files {
+        if let Some(path) = path.filter(|path| path.exists()) {
+            check(&path, account).context(setting)?;
+        }
+    }
+    Ok(())
+}
+
+fn needed(config: &Config, socket: &Path) -> Vec<ServerDirectory> {
+    let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
+    let mut needed = vec![ServerDirectory {
+        path: parent(socket),
+        mode: 0o755,
+        setting: "admin.socket",
+    }];
+    let files = [
+        ("hosts.socket", config.hosts.socket.clone(), 0o755),
+        ("store.path", config.store.path.clone(), 0o700),
+        ("audit.path", config.audit.path.clone(), 0o700),
+        (
+            "audit.checkpoint_file",
+            config.audit.checkpoint_file.clone(),
+            0o700,
+        ),
+    ];
+    needed.extend(files.into_iter().filter_map(|(setting, path, mode)| {
+        Some(ServerDirectory {
+            path: parent(&path?),
+            mode,
+            setting,
+        })
+    }));
+    let code = config.sandbox.cache_dir.clone();
+    let directories = [
+        ("events.spill_dir", config.events.spill_dir.clone(), 0o700),
+        (
+            "sandbox.cache_dir",
+            Some(code.unwrap_or_else(|| USUAL_CACHE.into())),
+            0o700,
+        ),
+        // Tools of all users find the server by files there.
+        ("tools.session_dir", config.tools.session_dir.clone(), 0o755),
+    ];
+    needed.extend(directories.into_iter().filter_map(|(setting, path, mode)| {
+        Some(ServerDirectory {
+            path: path?,
+            mode,
+            setting,
+        })
+    }));
+    needed
+}
+
+/// Creates a directory and those above it that are missing. They belong to the server's user.
+fn create(path: &Path, mode: u32, account: &ServerAccount) -> std::io::Result<()> {
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+        .collect();
+    for path in missing.into_iter().rev() {
+        DirBuilder::new().mode(mode).create(path)?;
+        // `create` fails where something exists, so this is no link of somebody else.
+        chown(path, Some(account.identity.uid), Some(account.identity.gid))?;
+    }
+    Ok(())
+}
+
+/// Checks that the server's user can write a file or directory.
+fn check(path: &Path, account: &ServerAccount) -> Result<()> {
+    let access = Access::READ_OK | Access::WRITE_OK;
+    let done = as_user::run(account.identity, || {
+        accessat(CWD, path, access, AtFlags::EACCESS)
+    })
+    .context("cannot act as the server's user")?;
+    if let Err(error) = done {
+        let owner = fs::metadata(path).map(|found| {
+            use std::os::unix::fs::MetadataExt;
+            found.uid()
+        });
+        let owner = owner.map_or_else(|error| error.to_string(), |uid| format!("user {uid}"));
+        bail!(
+            "user {name} cannot write {path} of {owner}: {error}; `chown -R {name} {path}` gives it to the server, server.user = \"root\" \
+             keeps a server of root",
+            name = account.name,
+            path = path.display(),
+        );
+    }
+    Ok(())
+}

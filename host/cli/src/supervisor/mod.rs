@@ -1,0 +1,139 @@
+//! Supervisor of `peal serve`, which root runs. It starts the server as a user of its own, and the
+//! processes for which that server asks. It has no client and runs no module.
+mod account;
+mod directories;
+mod starter;
+
+pub use account::ServerAccount;
+pub use starter::{ProcessStarter, StartOrder, StartedProcess};
+
+use crate::{compiler, helper};
+use anyhow::{Context, Result, bail};
+use peal_config::Config;
+use starter::StarterSocket;
+use std::{
+    ffi::OsString,
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    path::Path,
+    process::ExitCode,
+};
+use tokio::{
+    process::{Child, Command},
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+/// Value of `XDG_CACHE_HOME` of a supervised server, so that compiled code is in [`USUAL_CACHE`].
+const CACHE_HOME: &str = "/var/cache";
+
+/// Variable in which the service manager names the process that its watchdog watches.
+const WATCHDOG_PID: &str = "WATCHDOG_PID";
+
+/// Directory of compiled code of a supervised server, if the configuration names none.
+pub const USUAL_CACHE: &str = "/var/cache/peal/compiled";
+
+/// Starts the server of this configuration as the user of `account`, and serves it until it ends.
+///
+/// # Errors
+///
+/// Fails if a directory of the configuration is not the user's, or the server cannot be started.
+pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Result<ExitCode> {
+    directories::prepare(config, account, socket)?;
+    let (starter, servers_end) = StarterSocket::pair().context("cannot make a pair of sockets")?;
+    let runtime = crate::node::runtime()?;
+    runtime.block_on(async {
+        let mut signals = ForwardedSignals::new().context("cannot listen to signals")?;
+        let mut server = start_server(account, socket, servers_end)?;
+        let start = |order: StartOrder| match order {
+            StartOrder::Helper => helper::spawn(config, account.identity.uid),
+            StartOrder::Compiler => compiler::spawn(config, Some(account)),
+        };
+        let serving = starter.serve(start);
+        tokio::pin!(serving);
+        let mut is_served = true;
+        loop {
+            tokio::select! {
+                status = server.wait() => {
+                    let status = status.context("cannot wait for the server")?;
+                    return match status.code().and_then(|code| u8::try_from(code).ok()) {
+                        Some(code) => Ok(ExitCode::from(code)),
+                        None => bail!("the server ended by {status}"),
+                    };
+                }
+                number = signals.next() => forward(&server, number),
+                served = &mut serving, if is_served => {
+                    is_served = false;
+                    if let Err(error) = served {
+                        // A server that sends nonsense is not the one that was started.
+                        tracing::error!(%error, "server killed: its request was not understood");
+                        server.start_kill().context("cannot end the server")?;
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Starts the server process. Its arguments are those of this process.
+fn start_server(account: &ServerAccount, admin_socket: &Path, socket: OwnedFd) -> Result<Child> {
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    // The usual socket depends on the user, so that it is passed on.
+    arguments.push("--supervised".into());
+    arguments.push(admin_socket.into());
+    // This very program, even if an upgrade has replaced its file.
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command
+        .args(arguments)
+        .uid(account.identity.uid)
+        .gid(account.identity.gid)
+        .env("HOME", &account.home)
+        .env("XDG_CACHE_HOME", CACHE_HOME)
+        .env_remove("XDG_RUNTIME_DIR")
+        // The server tells the watchdog about itself.
+        .env_remove(WATCHDOG_PID)
+        .stdin(socket)
+        // An interrupt from a terminal reaches the supervisor, which passes it on.
+        .process_group(0);
+    let mut command = Command::from(command);
+    command
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("cannot start the server as user {}", account.name))
+}
+
+fn forward(server: &Child, signal: rustix::process::Signal) {
+    let pid = server
+        .id()
+        .and_then(|pid| i32::try_from(pid).ok())
+        .and_then(rustix::process::Pid::from_raw);
+    // Without a process id the server has been waited for, so that the id is not another process's.
+    if let Some(pid) = pid
+        && let Err(error) = rustix::process::kill_process(pid, signal)
+    {
+        tracing::warn!(%error, ?signal, "signal not passed on to the server");
+    }
+}
+
+/// Signals that the server acts on.
+struct ForwardedSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl ForwardedSignals {
+    fn new() -> std::io::Result<ForwardedSignals> {
+        Ok(ForwardedSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> rustix::process::Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => rustix::process::Signal::INT,
+            _ = self.terminate.recv() => rustix::process::Signal::TERM,
+            _ = self.hangup.recv() => rustix::process::Signal::HUP,
+        }
+    }
+}

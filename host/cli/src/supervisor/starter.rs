@@ -1,0 +1,216 @@
+//! Start of processes on behalf of a confined server, which can start none itself. The server sends
+//! an order; the supervisor answers with the server's end of a socket to the new process.
+use anyhow::{Context, Result, bail};
+use peal_frames::{FrameLimit, MessageDecoder, encode};
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    io::{IoSlice, IoSliceMut},
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+        sockopt,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    io,
+    os::unix::net::UnixStream,
+    process::Child,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// Longest order or reply.
+const LIMIT: FrameLimit = FrameLimit(4096);
+
+/// Longest datagram: a frame with its header.
+const DATAGRAM: usize = 4096 + 4;
+
+/// Time limit of a start.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Number of processes that may be started in a minute after the first ones. A server that needs more
+/// loses them as fast as they start.
+const STARTS_IN_A_MINUTE: usize = 64;
+
+/// Process that was started for a server. It ends when the server closes its end of the connection.
+pub struct StartedProcess {
+    /// Server's end of the connection to the process.
+    pub connection: UnixStream,
+    /// The process. A server that is not supervised does not wait for it.
+    pub child: Child,
+}
+
+/// Order to start a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum StartOrder {
+    /// Privileged helper.
+    Helper,
+    /// Compiler of users' components.
+    Compiler,
+}
+
+/// Reply to an order. The socket comes with it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum StartReply {
+    Started,
+    Failed(String),
+}
+
+/// Supervisor's end of the connection.
+pub struct StarterSocket(OwnedFd);
+
+impl StarterSocket {
+    /// Makes a connection. Returns the supervisor's end, and the one that becomes the server's
+    /// standard input.
+    pub fn pair() -> io::Result<(StarterSocket, OwnedFd)> {
+        let (ours, servers) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        Ok((StarterSocket(ours), servers))
+    }
+
+    /// Carries out orders until the server closes its end.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server sends what is no order, or too many orders.
+    pub async fn serve(self, start: impl Fn(StartOrder) -> Result<StartedProcess>) -> Result<()> {
+        #[expect(
+            deprecated,
+            reason = "sound for an owned file as here; the replacement is unsafe for other types"
+        )]
+        let socket = AsyncFd::with_interest(self.0, Interest::READABLE)?;
+        let mut recent: Vec<Instant> = Vec::new();
+        let mut children: Vec<Child> = Vec::new();
+        loop {
+            let mut bytes = [0; DATAGRAM];
+            let count = {
+                let mut ready = socket.readable().await?;
+                match ready.try_io(|socket| {
+                    Ok(rustix::net::recv(
+                        socket.get_ref(),
+                        bytes.as_mut_slice(),
+                        RecvFlags::empty(),
+                    )?
+                    .1)
+                }) {
+                    Ok(count) => count.context("cannot receive an order")?,
+                    Err(_not_ready) => continue,
+                }
+            };
+            if count == 0 {
+                return Ok(());
+            }
+            let order = decoded::<StartOrder>(bytes.get(..count).unwrap_or_default())?;
+            let now = Instant::now();
+            recent.retain(|start| now.duration_since(*start) < Duration::from_secs(60));
+            recent.push(now);
+            let started = if recent.len() > STARTS_IN_A_MINUTE {
+                Err(anyhow::anyhow!(
+                    "{STARTS_IN_A_MINUTE} processes were started within a minute"
+                ))
+            } else {
+                start(order)
+            };
+            // Waits for those that have ended.
+            children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            let (reply, stream) = match started {
+                Ok(StartedProcess { connection, child }) => {
+                    children.push(child);
+                    (StartReply::Started, Some(connection))
+                }
+                Err(error) => (StartReply::Failed(format!("{error:#}")), None),
+            };
+            send(
+                socket.get_ref().as_fd(),
+                &reply,
+                stream.as_ref().map(AsFd::as_fd),
+            )
+            .context("cannot answer an order")?;
+        }
+    }
+}
+
+/// Server's end of the connection.
+#[derive(Clone, Debug)]
+pub struct ProcessStarter(Arc<Mutex<OwnedFd>>);
+
+impl ProcessStarter {
+    /// Returns the starter at the other end of a socket.
+    pub fn new(socket: OwnedFd) -> io::Result<ProcessStarter> {
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(TIMEOUT))?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(TIMEOUT))?;
+        Ok(ProcessStarter(Arc::new(Mutex::new(socket))))
+    }
+
+    /// Has a process started. Returns the connection to it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the supervisor cannot start it, or does not answer.
+    pub fn start(&self, order: StartOrder) -> Result<UnixStream> {
+        // One order at a time, because replies have no number.
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        send(socket.as_fd(), &order, None).context("cannot send the order to start a process")?;
+        let mut bytes = [0; DATAGRAM];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let received = recvmsg(
+            &*socket,
+            &mut parts,
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+        .context("the supervisor does not answer")?;
+        let stream = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        match (
+            decoded(bytes.get(..received.bytes).unwrap_or_default())?,
+            stream,
+        ) {
+            (StartReply::Started, Some(stream)) => Ok(stream.into()),
+            (StartReply::Started, None) => bail!("the supervisor sent no socket"),
+            (StartReply::Failed(why), _) => bail!("{}", crate::plain(&why)),
+        }
+    }
+}
+
+fn send(
+    socket: BorrowedFd<'_>,
+    message: &impl Serialize,
+    stream: Option<BorrowedFd<'_>>,
+) -> Result<()> {
+    let frame = encode(message, LIMIT)?;
+    let descriptors = stream.as_slice();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        bail!("no room for a socket in a message");
+    }
+    sendmsg(
+        socket,
+        &[IoSlice::new(&frame)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Returns the one message in a datagram.
+fn decoded<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let mut decoder = MessageDecoder::new(LIMIT);
+    decoder.push(bytes);
+    match decoder.next_message()? {
+        Some(message) if decoder.pending() == 0 => Ok(message),
+        _ => bail!("a datagram of {} bytes has no single message", bytes.len()),
+    }
+}

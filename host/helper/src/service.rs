@@ -1,0 +1,209 @@
+//! Loop of a helper's process: reads calls, carries each out on a thread of its own, and answers.
+use crate::{
+    HelperRules,
+    authority::Authority,
+    files::{OpenFiles, refused_switch},
+    message::{
+        CallNumber, FromHelper, HelperAnswer, HelperCall, HelperRefusal, LIMIT, PROTOCOL, ToHelper,
+    },
+    removal,
+};
+use peal_frames::{CodecError, MessageDecoder, encode};
+use peal_system::as_user;
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+use thiserror::Error;
+
+/// Maximum number of calls that are carried out at once. Each takes a thread.
+const MAX_CALLS: usize = 512;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 16;
+
+/// Reason why a helper ends before its server does.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The connection failed.
+    #[error("connection to the server: {0}")]
+    Connection(#[from] io::Error),
+    /// The server sent what is no message.
+    #[error("message of the server: {0}")]
+    Message(#[from] CodecError),
+    /// The server speaks another version, or began with something else.
+    #[error("the server speaks version {0:?} of the helper's protocol, not {PROTOCOL}")]
+    Protocol(Option<u16>),
+    /// The server repeated its first message.
+    #[error("the server sent its first message twice")]
+    HelloTwice,
+}
+
+/// Work of a helper, shared by its threads and, where there is no helper, done by the server itself.
+#[derive(Debug)]
+pub(crate) struct HelperWork {
+    authority: Option<Authority>,
+    files: OpenFiles,
+}
+
+impl HelperWork {
+    /// Returns the work of a helper with these rules.
+    pub(crate) fn with_rules(rules: HelperRules) -> HelperWork {
+        HelperWork {
+            authority: Some(Authority::new(rules)),
+            files: OpenFiles::default(),
+        }
+    }
+
+    /// Returns the work of a server without helper, which checks its clients itself.
+    pub(crate) fn without_rules() -> HelperWork {
+        HelperWork {
+            authority: None,
+            files: OpenFiles::default(),
+        }
+    }
+
+    /// Carries out a call. Blocks.
+    pub(crate) fn carry_out(&self, call: HelperCall) -> Result<HelperAnswer, HelperRefusal> {
+        if let Some(authority) = &self.authority {
+            authority.check(&call)?;
+        }
+        Ok(match call {
+            HelperCall::FindHolder(search) => {
+                let holder = search.find();
+                if let (Some(authority), Some(holder)) = (&self.authority, holder) {
+                    authority.saw(holder.pid);
+                }
+                HelperAnswer::Holder(holder)
+            }
+            HelperCall::Remove(order) => {
+                let removed = as_user::run(order.identity, || {
+                    removal::remove(&order.cleanup, order.bounds)
+                });
+                HelperAnswer::Removed(
+                    removed.map_err(|error| refused_switch(order.identity, &error))?,
+                )
+            }
+            HelperCall::OpenFile(request) => HelperAnswer::Opened(self.files.open(&request)?),
+            HelperCall::ReadFile(place) => HelperAnswer::Read(self.files.read(place)?),
+            HelperCall::CloseFile(place) => {
+                self.files.close(place);
+                HelperAnswer::Closed
+            }
+            HelperCall::Control(order) => HelperAnswer::Controlled(order.run()?),
+        })
+    }
+}
+
+/// Serves the server at the other end of a socket pair, until that end is closed.
+///
+/// # Errors
+///
+/// Fails if the connection fails, or the server sends what is no message of this protocol.
+pub fn serve(stream: UnixStream, rules: HelperRules) -> Result<(), ServiceError> {
+    let work = Arc::new(HelperWork::with_rules(rules));
+    let writer = Arc::new(Mutex::new(stream.try_clone()?));
+    let open = Arc::new(AtomicUsize::new(0));
+    let mut reader = MessageReader::new(stream);
+    match reader.next()? {
+        Some(ToHelper::Hello(PROTOCOL)) => write(&writer, &FromHelper::Hello(PROTOCOL))?,
+        Some(ToHelper::Hello(other)) => {
+            // The server learns from it which release of the helper it has.
+            write(&writer, &FromHelper::Hello(PROTOCOL))?;
+            return Err(ServiceError::Protocol(Some(other)));
+        }
+        Some(ToHelper::Call { .. }) => return Err(ServiceError::Protocol(None)),
+        None => return Ok(()),
+    }
+    while let Some(message) = reader.next()? {
+        let ToHelper::Call { number, call } = message else {
+            return Err(ServiceError::HelloTwice);
+        };
+        // Only this thread adds to the count.
+        if open.load(Ordering::Relaxed) >= MAX_CALLS {
+            answer(&writer, number, Err(HelperRefusal::TooMany(MAX_CALLS)));
+            continue;
+        }
+        open.fetch_add(1, Ordering::Relaxed);
+        let (work, for_thread, counted) = (work.clone(), writer.clone(), open.clone());
+        let carry_out = move || {
+            answer(&for_thread, number, work.carry_out(call));
+            counted.fetch_sub(1, Ordering::Relaxed);
+        };
+        if thread::Builder::new()
+            .name("call".to_owned())
+            .spawn(carry_out)
+            .is_err()
+        {
+            open.fetch_sub(1, Ordering::Relaxed);
+            answer(&writer, number, Err(HelperRefusal::TooMany(MAX_CALLS)));
+        }
+    }
+    Ok(())
+}
+
+fn answer(
+    writer: &Mutex<UnixStream>,
+    number: CallNumber,
+    answer: Result<HelperAnswer, HelperRefusal>,
+) {
+    if let Err(refusal) = &answer {
+        tracing::warn!(%refusal, "call of the server refused");
+    }
+    // Without a connection the reader ends, and the process with it.
+    if let Err(error) = write(writer, &FromHelper::Answer { number, answer }) {
+        tracing::warn!(%error, "answer not sent");
+    }
+}
+
+fn write(writer: &Mutex<UnixStream>, message: &FromHelper) -> Result<(), ServiceError> {
+    let frame = encode(message, LIMIT)?;
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(writer.write_all(&frame)?)
+}
+
+/// Reader of the messages of a stream.
+pub(crate) struct MessageReader {
+    stream: UnixStream,
+    decoder: MessageDecoder,
+    chunk: Vec<u8>,
+}
+
+impl MessageReader {
+    pub(crate) fn new(stream: UnixStream) -> MessageReader {
+        MessageReader {
+            stream,
+            decoder: MessageDecoder::new(LIMIT),
+            chunk: vec![0; CHUNK],
+        }
+    }
+
+    /// Returns the next message; none at the end of the stream. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection fails, ends within a message, or has what is no message.
+    pub(crate) fn next<T: serde::de::DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<T>, ServiceError> {
+        loop {
+            if let Some(message) = self.decoder.next_message()? {
+                return Ok(Some(message));
+            }
+            match self.stream.read(&mut self.chunk) {
+                Ok(0) if self.decoder.pending() == 0 => return Ok(None),
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(count) => self
+                    .decoder
+                    .push(self.chunk.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A server that root starts and that runs as a user of its own: its processes and their rights, work
+//! for users by the helper, and the end of each process.
+use peal_needs::needs;
+use peal_tests::{
+    c_program,
+    daemon::{Daemon, Place},
+    finish, peal, run, until,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown},
+        process::CommandExt,
+    },
+    path::Path,
+    process::Stdio,
+};
+
+/// User of the server, which Debian's base has.
+const SERVER_USER: &str = "daemon";
+const SERVER_UID: u32 = 1;
+/// User of a job.
+const USER: u32 = 54_321;
+
+/// Value of a line of `/proc/PID/status`, if the process exists.
+fn status(pid: u32, key: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+fn uid(pid: u32) -> Option<u32> {
+    status(pid, "Uid")?.split_whitespace().next()?.parse().ok()
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect()
+}
+
+fn command_line(pid: u32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes)
+        .split('\0')
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Child of the supervisor that runs this verb of `peal`.
+fn child(daemon: &Daemon, verb: &str) -> u32 {
+    let found = children(daemon.pid())
+        .into_iter()
+        .find(|pid| command_line(*pid).get(1).is_some_and(|word| word == verb));
+    found.unwrap_or_else(|| panic!("no process runs {verb}"))
+}
+
+/// Place whose directory belongs to the server's user.
+fn place(text: &str) -> Place {
+    let place = Place::new();
+    chown(place.path("."), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+    fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    let cache = place.path("code");
+    place.configure(&format!(
+        "[server]\nuser = {SERVER_USER:?}\n[sandbox]\ncache_dir = {cache:?}\n{text}"
+    ));
+    place
+}
+
+/// Registers a job of the user, with one rank.
+fn register(daemon: &Daemon, job: &str) {
+    let user = USER.to_string();
+    daemon.tell(&[
+        "job", "register", job, "-n", "1", "--uid", &user, "--gid", &user,
+    ]);
+}
+
+/// Directory of the user with a copy of a C program that the user may run.
+fn own_program(program: &Path) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("program");
+    fs::copy(program, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    chown(dir.path(), Some(USER), Some(USER)).unwrap();
+    dir
+}
+
+fn kill(pid: u32) {
+    let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+#[needs(prepared, root)]
+#[test]
+fn server_has_user_of_its_own_and_no_capability() {
+    let place = place("");
+    let daemon = place.start();
+    let server = child(&daemon, "serve");
+    let helper = child(&daemon, "helper");
+    assert_eq!((uid(daemon.pid()), uid(helper)), (Some(0), Some(0)));
+    assert_eq!(uid(server), Some(SERVER_UID));
+    for kind in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
+        assert_eq!(status(server, kind).unwrap(), "0000000000000000", "{kind}");
+    }
+    assert_eq!(status(server, "Groups").as_deref(), Some(""));
+    // What it has written is its own.
+    for path in [place.socket(), place.path("code")] {
+        assert_eq!(
+            fs::metadata(&path).unwrap().uid(),
+            SERVER_UID,
+            "{}",
+            path.display()
+        );
+    }
+    let listed = daemon.tell(&["status"]);
+    assert!(listed.contains("serving"), "{listed}");
+}
+
+#[needs(prepared, root)]
+#[test]
+fn helper_removes_and_looks_at_files_as_their_user() {
+    let place = place("");
+    let daemon = place.start();
+    register(&daemon, "theirs");
+    let dir = own_program(&c_program("monitor"));
+    let hidden = tempfile::tempdir().unwrap();
+    fs::set_permissions(hidden.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(hidden.path().join("secret"), "").unwrap();
+    let look = |action: &str, path: &Path| {
+        let mut proc = daemon.proc("theirs", 0, &dir.path().join("program"));
+        proc.arg(action)
+            .arg(path)
+            .uid(USER)
+            .gid(USER)
+            .current_dir("/");
+        proc.env("TMPDIR", dir.path());
+        run(&mut proc).expect_status(0).by_rank()
+    };
+    assert_eq!(
+        look("look", &hidden.path().join("secret")),
+        ["rank 0: a file: NO-PERMISSIONS (-23)"]
+    );
+    let lines = look("file", &dir.path().join("log"));
+    assert_eq!(lines[1], "rank 0: a file: SUCCESS (0)");
+}
+
+#[needs(prepared, root)]
+#[test]
+fn lost_helper_is_replaced_and_clients_are_admitted() {
+    let place = place("");
+    let daemon = place.start();
+    register(&daemon, "theirs");
+    let dir = own_program(&c_program("hello"));
+    let hello = || {
+        let mut proc = daemon.proc("theirs", 0, &dir.path().join("program"));
+        proc.uid(USER)
+            .gid(USER)
+            .current_dir("/")
+            .env("TMPDIR", dir.path());
+        run(&mut proc).expect_status(0)
+    };
+    hello();
+    for _ in 0..3 {
+        let helper = child(&daemon, "helper");
+        kill(helper);
+        // The next connection starts another one, at the latest when the first call fails.
+        hello();
+        assert_ne!(child(&daemon, "helper"), helper);
+    }
+}
+
+#[needs(prepared, root)]
+#[test]
+fn all_processes_end_with_the_server_or_the_supervisor() {
+    for victim in ["server", "supervisor"] {
+        let place = place("");
+        let daemon = place.start();
+        let processes = children(daemon.pid());
+        let server = child(&daemon, "serve");
+        kill(if victim == "server" {
+            server
+        } else {
+            daemon.pid()
+        });
+        for process in processes {
+            until("the process ends", || !is_running(process));
+        }
+        if victim == "server" {
+            let done = daemon.ends();
+            assert!(
+                done.stderr.contains("the server ended by signal: 9"),
+                "{}",
+                done.stderr
+            );
+            assert_eq!(done.status, Some(125));
+        }
+    }
+}
+
+fn is_running(pid: u32) -> bool {
+    status(pid, "State").is_some_and(|state| !state.starts_with('Z'))
+}
+
+#[needs(prepared, root)]
+#[test]
+fn directory_of_another_user_is_named_with_its_remedy() {
+    let place = Place::new();
+    let store = place.path("store.db");
+    fs::create_dir(place.path("run")).unwrap();
+    chown(place.path("run"), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+    fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    place.configure(&format!(
+        "[server]\nuser = {SERVER_USER:?}\n[store]\npath = {store:?}\n"
+    ));
+    let (mut serve, _states) = place.serve("notify");
+    let refused = finish(serve.stdin(Stdio::null()).spawn().unwrap())
+        .expect_status(125)
+        .stderr;
+    let dir = store.parent().unwrap().display().to_string();
+    for part in [
+        "store.path",
+        "user daemon cannot write",
+        &format!("chown -R daemon {dir}"),
+        "server.user = \"root\" keeps a server of root",
+    ] {
+        assert!(refused.contains(part), "{part:?} is missing in {refused}");
+    }
+    place.configure("[server]\nuser = \"nobody-of-that-name\"\n");
+    let (mut serve, _states) = place.serve("notify2");
+    let refused = finish(serve.stdin(Stdio::null()).spawn().unwrap())
+        .expect_status(125)
+        .stderr;
+    assert!(
+        refused.contains("there is no user \"nobody-of-that-name\" here"),
+        "{refused}"
+    );
+}
+
+#[needs(prepared, root)]
+#[test]
+fn only_root_changes_to_the_servers_user() {
+    let place = place("");
+    let config = place.path("peal.toml");
+    let mut serve = peal(["serve", "--config"]);
+    serve.arg(config).uid(USER).gid(USER).current_dir("/");
+    let refused = run(&mut serve).expect_status(125).stderr;
+    assert!(
+        refused.contains("only a server that root starts can change"),
+        "{refused}"
+    );
+}
