@@ -40,11 +40,15 @@ impl Default for Place {
 }
 
 impl Place {
-    /// Creates an empty directory.
+    /// Creates an empty directory. It belongs to the user in `PEAL_SERVER_USER`, if that is set, so that
+    /// all tests can run with supervised servers: `PEAL_SERVER_USER=daemon cargo xtask test`.
     pub fn new() -> Place {
-        Place {
-            dir: tempfile::tempdir().unwrap(),
+        let dir = tempfile::tempdir().unwrap();
+        if let Ok(user) = std::env::var("PEAL_SERVER_USER") {
+            run(Command::new("chown").arg(user).arg(dir.path())).expect_status(0);
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
+        Place { dir }
     }
 
     /// Returns the path of a file in it.

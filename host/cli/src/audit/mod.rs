@@ -7,7 +7,7 @@ mod verify;
 
 use crate::{
     args::{AuditCommand, AuditExport, AuditFilter, AuditSource},
-    audit_trail, config,
+    audit_trail, config, supervisor,
 };
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, ExportError, TrailSource, export, shown_time};
@@ -37,7 +37,8 @@ pub fn run(command: AuditCommand) -> Result<ExitCode> {
 /// Opens the source of the records; also returns the path of the key in the configuration.
 fn open(source: AuditSource) -> Result<(TrailSource, Option<PathBuf>)> {
     if let Some(path) = source.from {
-        return Ok((TrailSource::open(&path)?, None));
+        let trail = supervisor::as_owner_of(&path, || TrailSource::open(&path))??;
+        return Ok((trail, None));
     }
     let config = config::load_sections(source.config, &["audit"])?;
     let Some(path) = &config.audit.path else {
@@ -45,7 +46,8 @@ fn open(source: AuditSource) -> Result<(TrailSource, Option<PathBuf>)> {
             "there is no audit trail by this configuration (audit.path); name one, or what was exported, with --from"
         );
     };
-    Ok((TrailSource::open(path)?, audit_trail::key_path(&config)))
+    let trail = supervisor::as_owner_of(path, || TrailSource::open(path))??;
+    Ok((trail, audit_trail::key_path(&config)))
 }
 
 fn filter(filter: AuditFilter) -> Filter {

@@ -1,5 +1,5 @@
 //! `peal job record`: record of a job, in order of time.
-use crate::{args::JobRecordArgs, config, plain};
+use crate::{args::JobRecordArgs, config, plain, supervisor};
 use anyhow::{Result, bail};
 use peal_audit::shown_time as time;
 use peal_model::counted;
@@ -25,7 +25,8 @@ pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
             path.display()
         );
     }
-    let store = Store::open(path, config::store_settings(&config))?;
+    let settings = config::store_settings(&config);
+    let store = supervisor::as_owner_of(path, || Store::open(path, settings))??;
     let Some(record) = store.job(&args.nspace)? else {
         bail!(
             "the store {} has no record of job {:?}",

@@ -3,7 +3,12 @@ use anyhow::{Context, Result, bail};
 use nix::unistd::User;
 use peal_config::Config;
 use peal_model::UserIdentity;
-use std::path::PathBuf;
+use peal_system::as_user;
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 /// User of the server where the configuration names none.
 const USUAL: &str = "peal";
@@ -70,4 +75,22 @@ fn is_own(name: &str) -> Result<bool> {
 
 fn find(name: &str) -> Result<Option<User>> {
     User::from_name(name).with_context(|| format!("cannot look up user {name:?}"))
+}
+
+/// Opens a file as its owner, if this process is root. Files that root would create beside the database
+/// of a server's user could not be used by that server.
+///
+/// # Errors
+///
+/// Fails if root cannot act as that user. `open` has not run then.
+pub fn as_owner_of<T: Send>(path: &Path, open: impl FnOnce() -> T + Send) -> Result<T> {
+    let owner = fs::metadata(path).ok().map(|found| UserIdentity {
+        uid: found.uid(),
+        gid: found.gid(),
+    });
+    match owner.filter(|owner| owner.uid != 0 && rustix::process::geteuid().is_root()) {
+        Some(owner) => as_user::run(owner, open)
+            .with_context(|| format!("cannot open {} as user {}", path.display(), owner.uid)),
+        None => Ok(open()),
+    }
 }

@@ -102,8 +102,13 @@ fn create(path: &Path, mode: u32, account: &ServerAccount) -> std::io::Result<()
         .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
         .collect();
     for path in missing.into_iter().rev() {
-        DirBuilder::new().mode(mode).create(path)?;
-        // `create` fails where something exists, so this is no link of somebody else.
+        match DirBuilder::new().mode(mode).create(path) {
+            // `create` fails where something exists, so this is no link of somebody else.
+            Ok(()) => {}
+            // Another server was faster.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(error),
+        }
         chown(path, Some(account.identity.uid), Some(account.identity.gid))?;
     }
     Ok(())

@@ -4,7 +4,7 @@ mod account;
 mod directories;
 mod starter;
 
-pub use account::ServerAccount;
+pub use account::{ServerAccount, as_owner_of};
 pub use starter::{ProcessStarter, StartOrder, StartedProcess};
 
 use crate::{compiler, helper};
