@@ -465,6 +465,25 @@ fn targets_select_usage_subject() {
         (code::PMIX_MONITOR_RESUSAGE_UPDATE, Range::Custom)
     );
     assert_eq!(rate.update.custom_targets(), Some(vec![requester()]));
+    assert_eq!(rate.usage.nodes, BTreeSet::new(), "this node");
+
+    let on_node = |hostname: &str| {
+        Value::NodePid(Box::new(NodePid {
+            hostname: Some(hostname.into()),
+            node_id: 0,
+            pid: 17,
+        }))
+    };
+    let elsewhere = usage(&[
+        (key::PMIX_MONITOR_TARGET_NODES, Value::string("n1")),
+        (key::PMIX_MONITOR_TARGET_PIDS, on_node("n2")),
+        (key::PMIX_MONITOR_TARGET_PIDS, on_node("")),
+    ]);
+    assert_eq!(elsewhere.usage.of, of(&[], &[17]));
+    assert_eq!(
+        elsewhere.usage.nodes,
+        BTreeSet::from(["n1".to_owned(), "n2".to_owned()])
+    );
 
     let fields = Value::DataArray(DataArray::infos([Info::new(
         key::PMIX_DISK_READ_COMPLETED,

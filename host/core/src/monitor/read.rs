@@ -125,7 +125,7 @@ pub fn read(
     let usage = UsageRequest {
         of: measured_procs(kind, directives, ranks, jobs)?,
         fields: fields(kind, &monitor.value)?,
-        nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,
+        nodes: nodes(directives)?,
     };
     // Only the type is checked, because a server measures no node but its own.
     truth(directives, key::PMIX_MONITOR_LOCAL_ONLY)?;
@@ -410,13 +410,7 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
         Value::NodePid(process) => Some(process.pid),
         number => number.as_u32(),
     };
-    // A single value is accepted, too.
-    let all = if let Value::DataArray(array) = value {
-        array.items()
-    } else {
-        std::slice::from_ref(value)
-    };
-    let pids: Option<BTreeSet<u32>> = all.iter().map(pid).collect();
+    let pids: Option<BTreeSet<u32>> = items(value).iter().map(pid).collect();
     pids.ok_or_else(|| {
         bad(
             key::PMIX_MONITOR_TARGET_PIDS,
@@ -424,6 +418,34 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
             "an array of PMIX_NODE_PID",
         )
     })
+}
+
+/// Returns the nodes that the request names, also as the nodes of process ids: the same process id
+/// is another process on another node.
+fn nodes(directives: &[Info]) -> Result<BTreeSet<String>, MonitorError> {
+    let mut nodes = names(directives, key::PMIX_MONITOR_TARGET_NODES)?;
+    let processes = directives
+        .iter()
+        .filter(|info| info.key == key::PMIX_MONITOR_TARGET_PIDS)
+        .flat_map(|info| items(&info.value));
+    for process in processes {
+        if let Value::NodePid(process) = process
+            && let Some(hostname) = &process.hostname
+            && !hostname.as_bytes().is_empty()
+        {
+            nodes.insert(hostname.to_string_lossy().into_owned());
+        }
+    }
+    Ok(nodes)
+}
+
+/// Returns the elements of an array. A single value is accepted as an array of one.
+fn items(value: &Value) -> &[Value] {
+    if let Value::DataArray(array) = value {
+        array.items()
+    } else {
+        std::slice::from_ref(value)
+    }
 }
 
 /// Parses the requested attributes. Their values have no meaning.
@@ -451,13 +473,7 @@ fn names(directives: &[Info], key: KeyName) -> Result<BTreeSet<String>, MonitorE
         .filter(|info| info.key == key)
         .map(|info| &info.value)
     {
-        // A single name is accepted, too.
-        let items = if let Value::DataArray(array) = value {
-            array.items()
-        } else {
-            std::slice::from_ref(value)
-        };
-        let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+        let texts: Option<Vec<&str>> = items(value).iter().map(Value::as_str).collect();
         let texts = texts.ok_or_else(|| bad(key, value, "an array of PMIX_STRING"))?;
         names.extend(texts.into_iter().map(str::to_owned));
     }
