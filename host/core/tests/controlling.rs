@@ -728,7 +728,13 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         )
     };
     let mut stage = Stage::new(StateSettings::default());
-    let (status, why) = answer(&ask(&mut stage));
+    let refused = ask(&mut stage);
+    let [Action::Denied(denial), Action::Reply { .. }] = &refused[..] else {
+        panic!("{refused:?}")
+    };
+    let requester = denial.requester.clone().unwrap();
+    assert_eq!((denial.hook, requester), (Hook::Provision, proc(0)));
+    let (status, why) = answer(&refused);
     assert_eq!(status, code::PMIX_ERR_NOT_SUPPORTED);
     assert!(why.contains("no provisioner"), "{why}");
     let said = || vec![text(KeyName("site.ticket"), "4711")];

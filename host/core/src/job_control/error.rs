@@ -65,6 +65,9 @@ pub enum JobControlError {
     /// A request without targets comes from a module of the site, which has no namespace.
     #[error("no targets are named, and the requester has no namespace; name the targets")]
     Nobody,
+    /// A cleanup comes from a module of the site, which has no proc.
+    #[error("modules of the site cannot register files for removal; a proc of the job should")]
+    NoCleanupRequester,
     /// An open request of the requester has the same name.
     #[error("a request of yours that has not ended is called {0:?}; choose another name")]
     NameTaken(String),
@@ -104,9 +107,9 @@ impl JobControlError {
             JobControlError::ConflictingCleanup { .. } => {
                 code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES
             }
-            JobControlError::Unsupported(_) | JobControlError::NoMethod(_) => {
-                code::PMIX_ERR_NOT_SUPPORTED
-            }
+            JobControlError::Unsupported(_)
+            | JobControlError::NoMethod(_)
+            | JobControlError::NoCleanupRequester => code::PMIX_ERR_NOT_SUPPORTED,
             JobControlError::UnknownTarget(_) | JobControlError::UnknownRequest(_) => {
                 code::PMIX_ERR_NOT_FOUND
             }
