@@ -817,7 +817,7 @@ fn pending_decisions_are_bounded_in_number_and_bytes() {
         max_decision_bytes: 1000,
         ..StateSettings::default()
     };
-    let mut stage = Stage::with(small, &[Hook::Event]);
+    let mut stage = Stage::with(small.clone(), &[Hook::Event]);
     let long = vec![Info::new(
         key::PMIX_EVENT_TEXT_MESSAGE,
         Value::string(&"x".repeat(600)),
@@ -829,6 +829,22 @@ fn pending_decisions_are_bounded_in_number_and_bytes() {
     );
     stage.server.decided(held, denied(Status(-1)));
     asked(&stage.notify(stage.peers[ALICE_0], long));
+    // A held monitor is there twice, for its policies and for the server.
+    let mut stage = Stage::with(small, &[Hook::Monitor]);
+    let mut monitor = |path: String| {
+        let request = Request::Monitor {
+            monitor: Info::new(key::PMIX_MONITOR_FILE, Value::string(&path)),
+            error: code::PMIX_SUCCESS,
+            directives: vec![Info::new(
+                key::PMIX_MONITOR_FILE_CHECK_TIME,
+                Value::Uint32(1),
+            )],
+        };
+        stage.ask(stage.peers[ALICE_0], request)
+    };
+    let refused = monitor("/x".repeat(300));
+    assert_eq!(statuses(&refused), [code::PMIX_ERR_OUT_OF_RESOURCE]);
+    asked(&monitor("/x".repeat(100)));
 }
 
 #[test]
