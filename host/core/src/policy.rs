@@ -6,8 +6,7 @@ use crate::{
     registration::{ChainPlacement, EventCodes, HandlerRegistration, Mode, RegistrationError},
 };
 use peal_model::{
-    Amendment, ChainResult, Info, KeyName, PolicyOutcome, PolicyRequest, PolicySubject, Range,
-    Status, Value, code,
+    Amendment, ChainResult, Info, KeyName, PolicyOutcome, PolicyRequest, Range, Status, Value, code,
 };
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -387,9 +386,10 @@ impl<P> PolicyRun<P> {
 /// policy.
 fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
     let subject = &request.subject;
-    let answer = match subject {
-        PolicySubject::Provision(_) => said.to_vec(),
-        _ => Vec::new(),
+    let answer = if subject.is_answered_by_policy() {
+        said.to_vec()
+    } else {
+        Vec::new()
     };
     Verdict::Granted {
         by,
