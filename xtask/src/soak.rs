@@ -170,7 +170,7 @@ impl Soak {
 fn seed_of_the_moment() -> Result<u32> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
-        .context("the clock stands before 1970")?;
+        .context("the clock is before 1970")?;
     Ok(now.subsec_nanos() | 1)
 }
 

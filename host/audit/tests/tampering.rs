@@ -100,12 +100,12 @@ const EDITS: [(&str, &str, &str); 25] = [
     (
         "exchanged",
         "update record set seq = -5 where seq = 5; update record set seq = 5 where seq = 6; update record set seq = 6 where seq = -5",
-        "record 5 was reordered: it stands at 6",
+        "record 5 was reordered: its position is 6",
     ),
     (
         "exchanged from afar",
         "update record set seq = -4 where seq = 4; update record set seq = 4 where seq = 12; update record set seq = 12 where seq = -4",
-        "record 4 was reordered: it stands at 12",
+        "record 4 was reordered: its position is 12",
     ),
     (
         "inserted",

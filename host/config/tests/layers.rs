@@ -351,7 +351,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     assert_eq!(problems.len(), 2, "{problems:#?}");
     assert!(
         problems[0]
-            .starts_with("modules.d/40-wrong.toml:4:2: \"server\" stands in a file of modules.d"),
+            .starts_with("modules.d/40-wrong.toml:4:2: \"server\" is in a file of modules.d"),
         "{problems:#?}"
     );
     assert!(

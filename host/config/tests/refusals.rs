@@ -354,7 +354,7 @@ fn wrong_value_is_refused_with_valid_values() {
         ),
         (
             "file.path = \"f\"\nmail.helo_name = \"h\"",
-            "4:6: sink.mail.helo_name says nothing of a sink that has sink.file.path",
+            "4:6: sink.mail.helo_name does not apply to a sink that has sink.file.path",
         ),
         (
             "file.path = \"f\"\nfile.mode = \"755\"",
@@ -412,7 +412,7 @@ fn wrong_value_is_refused_with_valid_values() {
         "mail.sender",
         "a user needs a password",
         "a password needs an encrypted connection",
-        "says nothing of a sink",
+        "does not apply to a sink",
         "max_retry_delay_ms",
     ];
     let is_told = |kind: &&str| all.iter().any(|problem| problem.contains(kind));

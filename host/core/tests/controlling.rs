@@ -304,7 +304,7 @@ fn checkpoint_uses_first_possible_declared_method() {
     assert!(
         nobody
             .1
-            .contains("job:0 has not said how it is checkpointed"),
+            .contains("job:0 has not declared how it is checkpointed"),
         "{}",
         nobody.1
     );
@@ -522,7 +522,7 @@ fn own_requests_can_be_cancelled_before_they_go_too_far() {
     assert_eq!(status, code::PMIX_ERR_INVALID_OPERATION);
     assert_eq!(
         why,
-        "\"pause\" cannot be cancelled: procs were already told to pause"
+        "\"pause\" cannot be cancelled: the request to pause was already sent to procs"
     );
     let cancel_all = || [Info::new(key::PMIX_JOB_CTRL_CANCEL, Value::String(None))];
     let all = stage.control(0, &[], &cancel_all());
@@ -532,7 +532,7 @@ fn own_requests_can_be_cancelled_before_they_go_too_far() {
     );
     assert_eq!(
         not_cancelled(&all),
-        ["pause: procs were already told to pause"]
+        ["pause: the request to pause was already sent to procs"]
     );
     assert_eq!(
         stage.state("pause"),

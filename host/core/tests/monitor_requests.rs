@@ -348,7 +348,7 @@ fn each_mistake_is_refused_with_valid_input() {
         (
             file(&[CHECK]),
             bad,
-            "pmix.monitor.fmon needs one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life",
+            "pmix.monitor.fmon needs one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which select the signs of life",
         ),
         (
             path("log"),

@@ -144,22 +144,22 @@ fn every_conflict_names_holder_of_placement() {
         (
             &[-9][..],
             ChainPlacement::Before("x".into()),
-            "no handler is called \"x\", so none can stand before or after it",
+            "no handler is called \"x\", so none can be placed before or after it",
         ),
         (
             &[-9][..],
             ChainPlacement::After("m".into()),
-            "\"m\" is a multi-code handler; a single-code handler cannot stand next to it",
+            "\"m\" is a multi-code handler; a single-code handler cannot be placed next to it",
         ),
         (
             &[-9, -8][..],
             ChainPlacement::Before("m".into()),
-            "\"m\" holds FIRST_IN_CATEGORY, so nothing can stand beyond it",
+            "\"m\" holds FIRST_IN_CATEGORY, so nothing can be placed beyond it",
         ),
         (
             &[-9][..],
             ChainPlacement::After("a".into()),
-            "\"a\" holds FIRST, so nothing can stand beyond it",
+            "\"a\" holds FIRST, so nothing can be placed beyond it",
         ),
     ] {
         let error = add(&mut chain, "new", codes, place).unwrap_err();

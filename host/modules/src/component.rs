@@ -218,7 +218,7 @@ fn of(entry: &ModuleEntry, home: ModuleOrigin<'_>, config: &Config) -> Result<Co
         let digest = Digest::of(&bytes);
         if pin != digest {
             let path = settings.path.display();
-            let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
+            let message = format!("{path} has sha256 {digest}; the configuration requires {pin}");
             return Err(entry.problem("module.sha256", message));
         }
     }

@@ -206,7 +206,7 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
         .into_iter()
         .filter(|key| entry.origin_of(key).is_some());
     let not_theirs = not_theirs
-        .map(|key| entry.problem(key, format!("{key} is for the site to say: leave it out")));
+        .map(|key| entry.problem(key, format!("{key} is a setting of the site; remove it")));
     let more = |key: &'static str, is_more: bool, most: String| {
         let is_asked = is_more && entry.origin_of(key).is_some();
         is_asked.then(|| {

@@ -241,7 +241,7 @@ fn answer(
         StubBehavior::Milliseconds => time(0, 1_000_000),
         StubBehavior::Count => {
             let host = store.data_mut();
-            // A clock that stands still would never end a loop that waits for a time to pass.
+            // A clock that does not change would never end a loop that waits for a time to pass.
             host.monotonic_time = host.monotonic_time.saturating_add(1000);
             Val::U64(host.monotonic_time)
         }

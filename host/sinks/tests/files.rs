@@ -198,7 +198,7 @@ fn path_of_other_kind_or_user_is_refused_at_opening() {
     });
     assert_eq!(
         error,
-        "sink \"file\": mode is 4755, it must be who may read and write, such as 640"
+        "sink \"file\": mode is 4755, it must be permissions to read and write, such as 640"
     );
     assert!(why_not(FileSettings::new("/")).contains("it must be that of a file"));
     assert_eq!(fs::read_to_string(at("secret")).unwrap(), "secret");

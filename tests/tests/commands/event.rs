@@ -358,7 +358,7 @@ fn refusal_is_reported_with_reason() {
             2,
             "did you mean `session`?",
         ),
-        (&["-3001", "--info", "load"], 2, "KEY=VALUE is wanted"),
+        (&["-3001", "--info", "load"], 2, "it should be KEY=VALUE"),
         (
             &["-3001", "--info", "load:uint8=300"],
             2,

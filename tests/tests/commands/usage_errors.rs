@@ -193,7 +193,7 @@ fn numbers_that_cannot_be_used_are_told_with_their_range() {
         ),
     ] {
         let done = run(&mut peal(words)).expect_status(2);
-        let told = format!(": a whole number {range} is wanted");
+        let told = format!(": it should be a whole number {range}");
         assert!(done.stderr.contains(&told), "{words:?}: {:?}", done.stderr);
     }
 }

@@ -48,7 +48,7 @@ fn denied_spawn_starts_nothing_and_returns_policy_status() {
         (
             "-- 2 /bin/true -- 1 /bin/true".to_owned(),
             "INSUFFICIENT RESOURCES (-234)",
-            "3 procs are asked for at once, and no more than 2 may be",
+            "3 procs are requested at once; the limit is 2",
         ),
         (
             format!("-- 1 /bin/true -- 1 {witness}"),

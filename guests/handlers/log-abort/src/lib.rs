@@ -30,7 +30,7 @@ impl JobContinuation {
         match self {
             JobContinuation::Continue => "the others are to go on",
             JobContinuation::Terminate => "the job is to end",
-            JobContinuation::Nothing => "what follows is for others to say",
+            JobContinuation::Nothing => "other handlers decide about the job",
         }
     }
 }

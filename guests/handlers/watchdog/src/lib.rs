@@ -220,8 +220,8 @@ fn watch(event: &Event) -> Outcome {
 fn described(event: &Event, silent: &Proc) -> String {
     let what = match event.code() {
         status::PMIX_MONITOR_FILE_ALERT => match event.get(key::PMIX_MONITOR_FILE) {
-            Some(Value::Text(file)) => format!("file {file:?} of {silent} stands still"),
-            _ => format!("a file of {silent} stands still"),
+            Some(Value::Text(file)) => format!("file {file:?} of {silent} does not change"),
+            _ => format!("a file of {silent} does not change"),
         },
         _ => format!("{silent} sends no heartbeat"),
     };
@@ -272,7 +272,7 @@ fn tell(settings: &Settings, words: &str, silent: &Proc) {
         Info::new(key::PMIX_LOG_EMAIL_MSG, words),
     ]);
     if let Err(status) = log_request::submit([Info::new(key::PMIX_LOG_EMAIL, mail)], about()) {
-        log::warn(format!("{words}: {address} cannot be told ({status})"));
+        log::warn(format!("{words}: no mail to {address} ({status})"));
     }
 }
 

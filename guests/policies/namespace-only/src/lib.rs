@@ -20,7 +20,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         }
         PolicySubject::Registration if request.codes().is_empty() => {
             PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
-                .with_reason("say which codes you want to hear")
+                .with_reason("a registration for all codes is denied; name the codes")
         }
         _ => PolicyOutcome::pass(),
     }

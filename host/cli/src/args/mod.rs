@@ -182,7 +182,7 @@ pub struct ConfigArgs {
 
 fn setting_override(text: &str) -> Result<SettingOverride, String> {
     SettingOverride::set(text)
-        .ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
+        .ok_or_else(|| "it should be KEY=VALUE, as in events.ring_size=2048".to_owned())
 }
 
 /// `peal compiler`.

@@ -90,14 +90,12 @@ async fn gather(tool: &Tool) -> Result<Vec<ListedGroup>> {
     };
     let told = tool.query(&[query]).await?.infos;
     let Some(all) = told.iter().find(|info| info.key == asked).and_then(members) else {
-        bail!(
-            "the server does not tell which groups there are: is it Peal's, and of this release?"
-        );
+        bail!("the server does not list groups; it should be a Peal server of this release");
     };
     let groups: Option<Vec<ListedGroup>> = all.into_iter().map(ListedGroup::of).collect();
     match groups {
         Some(groups) => Ok(groups),
-        None => bail!("the server tells of groups in another form than this release knows"),
+        None => bail!("the server lists groups in an unknown form; it should be of this release"),
     }
 }
 

@@ -72,7 +72,7 @@ fn say(file: &Path, inspection: &Inspection) -> Result<()> {
     )?;
     writeln!(
         out,
-        "next: peal module test; then as the project's README.md says"
+        "next: peal module test; then the steps in the project's README.md"
     )?;
     Ok(())
 }

@@ -154,7 +154,7 @@ impl Client {
             if timeout_at(deadline, joining.changed()).await.is_err() {
                 // The leader must not form the group with a member that no longer waits.
                 if let Err(error) = self.group_decline(invited).await {
-                    tracing::warn!(%error, "leader not told that the invitation is declined");
+                    tracing::warn!(%error, "decline of an invitation not sent to its leader");
                 }
                 return Err(ClientError::NotJoined {
                     group,

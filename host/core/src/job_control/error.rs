@@ -9,12 +9,12 @@ use thiserror::Error;
 pub enum JobControlError {
     /// The request has no action.
     #[error(
-        "nothing is asked for; give one action (pmix.jctrl.pause, .resume, .sig, .term, .kill, .restart, .ckpt, .cancel, .pvn) \
-         or what is to be registered"
+        "the request has no action; it should have one of them (pmix.jctrl.pause, .resume, .sig, .term, .kill, .restart, .ckpt, .cancel, .pvn) \
+         or a registration"
     )]
     Nothing,
     /// The request has two actions.
-    #[error("{first} and {second} are asked for at once; give one action")]
+    #[error("the request has both {first} and {second}; it should have one action")]
     Several {
         /// One of them.
         first: &'static str,
@@ -53,7 +53,7 @@ pub enum JobControlError {
     UnknownTarget(#[from] UnknownTarget),
     /// A target of a checkpoint has not declared a method.
     #[error(
-        "{0} has not said how it is checkpointed; it should register pmix.jctrl.ckmethod, or the request name a signal or event"
+        "{0} has not declared how it is checkpointed; it should register pmix.jctrl.ckmethod, or the request name a signal or event"
     )]
     NoMethod(Proc),
     /// A target of a preemption has not declared that it is preemptible.

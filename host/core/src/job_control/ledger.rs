@@ -173,9 +173,9 @@ impl LedgerEntry {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
             // No upcall takes an action back.
-            (RequestStage::Running(PendingWork::Host(_)), operation) => {
-                Some(format!("procs were already told to {operation}"))
-            }
+            (RequestStage::Running(PendingWork::Host(_)), operation) => Some(format!(
+                "the request to {operation} was already sent to procs"
+            )),
             _ => None,
         }
     }

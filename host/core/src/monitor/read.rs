@@ -322,7 +322,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
     };
     // Otherwise nothing would be a sign of life, and each check would count as missed.
     if traces == FileChanges::default() {
-        let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
+        let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which select the signs of life";
         return Err(MonitorError::Missing { kind, directive });
     }
     let drops = number(directives, key::PMIX_MONITOR_FILE_DROPS)?.unwrap_or(0);
@@ -460,7 +460,7 @@ fn fields(kind: KeyName, value: &Value) -> Result<BTreeSet<peal_model::Key>, Mon
         bad(
             kind,
             value,
-            "an array of PMIX_INFO whose keys are wanted, or nothing for all",
+            "an array of PMIX_INFO with the requested keys, or nothing for all",
         )
     })?;
     Ok(infos.into_iter().map(|info| info.key.clone()).collect())

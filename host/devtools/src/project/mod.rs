@@ -140,7 +140,7 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
         };
         let all = peal_build::capabilities().collect::<Vec<_>>().join(", ");
         text += &format!(
-            "# What the module imports beyond the call at hand, for its admin to grant, of:\n# {all}.\ncapabilities = [{asked}]\n"
+            "# Capabilities that the module imports and its admin grants, of:\n# {all}.\ncapabilities = [{asked}]\n"
         );
     }
     debug_assert!(Manifest::parse(&text).is_ok(), "{text}");
