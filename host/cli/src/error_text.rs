@@ -7,7 +7,7 @@ pub fn error_text(error: &anyhow::Error) -> String {
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
-        } else if !tells(&text, &cause) {
+        } else if !contains_cause(&text, &cause) {
             text = format!("{text}: {cause}");
         }
     }
@@ -15,7 +15,7 @@ pub fn error_text(error: &anyhow::Error) -> String {
 }
 
 /// Returns true if a text contains this cause: at its end, or as a whole behind a colon.
-fn tells(text: &str, cause: &str) -> bool {
+fn contains_cause(text: &str, cause: &str) -> bool {
     let is_whole =
         |behind: &str| !behind.starts_with(|next: char| next.is_alphanumeric() || next == ' ');
     text.ends_with(cause) || text.split(&format!(": {cause}")).skip(1).any(is_whole)

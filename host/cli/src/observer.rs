@@ -14,14 +14,14 @@ use std::{
 
 /// Starts the observer, which lives as long as this process.
 pub fn start() -> Result<ProcessObserver> {
-    let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    let (own_end, child_end) = UnixStream::pair().context("cannot make a pair of sockets")?;
     // This very program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("process-observer")
         .env_clear()
         .current_dir("/")
-        .stdin(OwnedFd::from(theirs))
+        .stdin(OwnedFd::from(child_end))
         .stdout(Stdio::null());
     // An interrupt from a terminal drains the server, which needs the observer for that time.
     command.process_group(0);
@@ -29,16 +29,16 @@ pub fn start() -> Result<ProcessObserver> {
     command
         .spawn()
         .context("cannot start the process observer")?;
-    Ok(ProcessObserver::beside(ours)?)
+    Ok(ProcessObserver::beside(own_end)?)
 }
 
 /// Runs the observer.
 pub fn observe() -> Result<ExitCode> {
     peal_confinement::refuse_calls().context("cannot refuse system calls")?;
-    let asked = io::stdin()
+    let requests = io::stdin()
         .as_fd()
         .try_clone_to_owned()
         .context("requests come on standard input")?;
-    peal_server::observe(asked.into())?;
+    peal_server::observe(requests.into())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -194,8 +194,8 @@ fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
 }
 
 /// Requests a reload from a running server, and prints the report.
-pub fn ask(at: ServerArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(at, &AdminRequest::Reload)?;
+pub fn request(at: ServerArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::request(at, &AdminRequest::Reload)?;
     let AdminReply::Reloaded(reloaded) = reply else {
         return admin::unexpected(&reply);
     };

@@ -173,7 +173,7 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         }
         let manager = Manager::new();
-        manager.tell(ServiceState::Ready);
+        manager.notify(ServiceState::Ready);
         let mut server = node.server;
         let handle = server.handle();
         let failure = server.failure();
@@ -184,7 +184,7 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             never = manager.keep_alive(handle) => match never {},
         };
         channel.enter(ServerPhase::Stopping);
-        manager.tell(ServiceState::Stopping);
+        manager.notify(ServiceState::Stopping);
         let last_words = async {
             // A server that failed no longer answers, so that nothing can be drained.
             if ending == ServeEnd::Wanted {
@@ -192,7 +192,7 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             }
             // After the server, whose log channels write to the sinks until they end.
             node::close_sinks(node.sinks, &config).await;
-            node::finish_records(node.keeper).await;
+            node::finish_records(node.recorder).await;
         };
         tokio::select! {
             () = last_words => {}
@@ -289,7 +289,7 @@ async fn supervise(
         let order = tokio::select! {
             () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
-            wish = signals.next() => match wish {
+            signal = signals.next() => match signal {
                 // A second signal means that the connections are not waited for.
                 SignalMeaning::End if draining => ProcessCommand::Stop,
                 SignalMeaning::End => ProcessCommand::Drain,
@@ -319,25 +319,25 @@ async fn supervise(
                 draining = true;
                 channel.enter(ServerPhase::Draining);
                 crate::print_line("draining: no more jobs and connections are taken");
-                manager.tell(ServiceState::Draining);
+                manager.notify(ServiceState::Draining);
             }
-            ProcessCommand::Reload(tell) => {
+            ProcessCommand::Reload(reply) => {
                 // The requester may have gone.
                 let then = if draining {
                     ServiceState::Draining
                 } else {
                     ServiceState::Ready
                 };
-                let _ =
-                    tell.send(reload(&mut reloading, ReloadTrigger::Asked, manager, then).await);
+                let _ = reply
+                    .send(reload(&mut reloading, ReloadTrigger::Requested, manager, then).await);
                 watches.follow(&reloading);
             }
-            ProcessCommand::Jobs(tell) => {
+            ProcessCommand::Jobs(reply) => {
                 reloading.follow_jobs().await;
-                let _ = tell.send(());
+                let _ = reply.send(());
             }
-            ProcessCommand::Module { call, tell } => {
-                let _ = tell.send(
+            ProcessCommand::Module { call, reply } => {
+                let _ = reply.send(
                     reloading
                         .deployer
                         .execute(call)
@@ -387,7 +387,7 @@ async fn reload(
     manager: &Manager,
     then: ServiceState,
 ) -> Result<ReloadReport, String> {
-    manager.tell(ServiceState::Reloading);
+    manager.notify(ServiceState::Reloading);
     let done = reloading
         .reload(prompt)
         .await
@@ -418,7 +418,7 @@ async fn reload(
         )),
     }
     // Also after a refused configuration: systemd waits for the end of a reload.
-    manager.tell(then);
+    manager.notify(then);
     done
 }
 

@@ -187,8 +187,8 @@ impl Modex {
                 .is_none_or(|sought| committed.shows(sought))
         };
         // A get with the undefined rank takes the value of any proc of the job.
-        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
-        let taken = [proc, &anybody].map(|proc| take_held(&mut self.pending_gets, proc, answered));
+        let any_rank = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        let taken = [proc, &any_rank].map(|proc| take_held(&mut self.pending_gets, proc, answered));
         taken
             .into_iter()
             .flat_map(|taken| self.release(taken))
@@ -217,7 +217,7 @@ impl Modex {
     }
 
     /// Drops the cached answer because the host environment's data of a proc have changed.
-    pub(crate) fn host_says_more(&mut self, proc: &Proc) {
+    pub(crate) fn host_data_changed(&mut self, proc: &Proc) {
         if let Some(committed) = self.committed.get_mut(proc) {
             committed.answer = None;
         }

@@ -139,7 +139,7 @@ pub enum Lifetime {
 pub enum SourceFilter {
     /// Any source.
     #[default]
-    Anybody,
+    Any,
     /// The resource manager, whose events have no source.
     ResourceManager,
     /// These procs; the wildcard rank stands for all procs of a job.
@@ -149,7 +149,7 @@ pub enum SourceFilter {
 impl SourceFilter {
     fn include(&self, event: &Event) -> bool {
         match (self, &event.source) {
-            (SourceFilter::Anybody, _) | (SourceFilter::ResourceManager, None) => true,
+            (SourceFilter::Any, _) | (SourceFilter::ResourceManager, None) => true,
             (SourceFilter::These(procs), Some(source)) => procs.covers(source),
             (SourceFilter::ResourceManager, Some(_)) | (SourceFilter::These(_), None) => false,
         }

@@ -882,9 +882,9 @@ fn connections_are_asked_about_where_there_are_policies() {
     };
     assert_eq!(
         enter(&mut Stage::policed(&[]), ConnectionKind::Client),
-        AdmissionCheck::Open
+        AdmissionCheck::Granted
     );
-    let AdmissionCheck::Ask(_, request) = enter(
+    let AdmissionCheck::Undecided(_, request) = enter(
         &mut Stage::policed(&[Hook::Connection]),
         ConnectionKind::Client,
     ) else {
@@ -913,7 +913,7 @@ fn connections_are_asked_about_where_there_are_policies() {
     );
     assert!(matches!(
         enter(&mut closed, ConnectionKind::Client),
-        AdmissionCheck::Shut(_)
+        AdmissionCheck::Denied(_)
     ));
 }
 
@@ -935,7 +935,7 @@ fn tools_of_root_server_user_and_job_users_may_connect() {
             peer(),
         );
         match entrance {
-            AdmissionCheck::Shut(denial) => {
+            AdmissionCheck::Denied(denial) => {
                 assert!(
                     !welcome
                         && denial
@@ -943,7 +943,10 @@ fn tools_of_root_server_user_and_job_users_may_connect() {
                             .starts_with("the default denies connection to \"tool:0\" of user")
                 );
             }
-            entrance => assert!(welcome && entrance == AdmissionCheck::Open, "{entrance:?}"),
+            entrance => assert!(
+                welcome && entrance == AdmissionCheck::Granted,
+                "{entrance:?}"
+            ),
         }
     }
     let mut stage = Stage::policed(&[Hook::Connection]);
@@ -951,7 +954,7 @@ fn tools_of_root_server_user_and_job_users_may_connect() {
         stage
             .server
             .check_admission(ConnectionKind::Tool, &tool, (BOB, Arc::default()), peer());
-    let AdmissionCheck::Ask(_, request) = asked else {
+    let AdmissionCheck::Undecided(_, request) = asked else {
         panic!("{asked:?}")
     };
     assert_eq!(

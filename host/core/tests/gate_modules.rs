@@ -382,7 +382,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
     let mut run = chain.run(request, default);
     loop {
         match run.advance() {
-            NextPolicy::Ask(pending) => {
+            NextPolicy::Call(pending) => {
                 let said = pending.policy().clone();
                 run = pending.finish(said);
             }

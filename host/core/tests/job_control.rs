@@ -125,7 +125,7 @@ fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
     let nobody = read(None, &[], vec![yes(key::PMIX_JOB_CTRL_KILL)], ranks).unwrap_err();
     assert_eq!(
         (nobody.clone(), nobody.status()),
-        (JobControlError::Nobody, code::PMIX_ERR_BAD_PARAM)
+        (JobControlError::NoTargets, code::PMIX_ERR_BAD_PARAM)
     );
 }
 

@@ -567,7 +567,7 @@ proptest! {
                     let registration = HandlerRegistration {
                         place: place.clone(),
                         levels: filter.levels,
-                        sources: filter.source.map_or(SourceFilter::Anybody, |rank| {
+                        sources: filter.source.map_or(SourceFilter::Any, |rank| {
                             SourceFilter::These(ProcSet::of(vec![proc(rank)]))
                         }),
                         affected: filter.affected.into_iter().map(proc).collect(),

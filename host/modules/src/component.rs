@@ -236,7 +236,7 @@ fn inspected(
     home: ModuleOrigin<'_>,
 ) -> Result<Component, Problem> {
     let name = &entry.settings.name;
-    let (whose, installed_by, title) = match home {
+    let (scope, installed_by, title) = match home {
         ModuleOrigin::Site => (scope::resolve_scope(entry)?, None, name.clone()),
         ModuleOrigin::User(directory) => {
             let uid = directory.uid();
@@ -253,7 +253,7 @@ fn inspected(
     Ok(Component {
         bytes: bytes.into(),
         inspection,
-        scope: whose,
+        scope,
         installed_by,
         title,
         signature,

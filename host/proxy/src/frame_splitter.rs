@@ -2,7 +2,7 @@
 //! which they arrive.
 use peal_wire::{Header, Tag};
 
-/// Bytes of a payload that tell its command, in either buffer type.
+/// Bytes of a payload that determine its command, in either buffer type.
 const GLANCE: usize = 4;
 
 /// A frame as received.

@@ -16,7 +16,7 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
 use wasmtime::component::{Component, Linker, Resource, ResourceType, Val};
 use wasmtime::{Engine, StoreContextMut};
 
-/// Type of all resources, without data. The number of a handle tells what it was opened for.
+/// Type of all resources, without data. The number of a handle identifies its purpose.
 struct Stub;
 
 /// Number of a handle for the standard error.
@@ -241,7 +241,7 @@ fn answer(
         StubBehavior::Milliseconds => time(0, 1_000_000),
         StubBehavior::Count => {
             let host = store.data_mut();
-            // A clock that does not change would never end a loop that waits for a time to pass.
+            // A clock that stands still would never end a loop that waits for a time to pass.
             host.monotonic_time = host.monotonic_time.saturating_add(1000);
             Val::U64(host.monotonic_time)
         }

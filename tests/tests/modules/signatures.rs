@@ -3,7 +3,9 @@
 use peal_client::{Client, Environment};
 use peal_model::Status;
 use peal_needs::needs;
-use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleList, ModuleState, ask};
+use peal_server::admin::{
+    AdminReply, AdminRequest, ModuleCall, ModuleList, ModuleState, request as admin_request,
+};
 use peal_tests::{
     daemon::{Daemon, Place},
     guest,
@@ -42,7 +44,7 @@ fn signature(component: &Path) -> PathBuf {
 }
 
 fn list(place: &Place) -> ModuleList {
-    let reply = ask(&place.socket(), &AdminRequest::Module(ModuleCall::List))
+    let reply = admin_request(&place.socket(), &AdminRequest::Module(ModuleCall::List))
         .unwrap()
         .reply()
         .unwrap();

@@ -158,15 +158,15 @@ impl BenchLab {
             LauncherJob::Start { procs } => {
                 let command = self.job(procs, [program(self.hello())])?;
                 let began = Instant::now();
-                let said = launch::finish(command, &Scratch::new()?)?;
+                let output = launch::finish(command, &Scratch::new()?)?;
                 let ms = began.elapsed().as_secs_f64() * 1000.0;
-                let greetings = said
+                let greetings = output
                     .lines()
                     .filter(|line| line.starts_with("rank "))
                     .count();
                 ensure!(
                     usize::try_from(procs).ok() == Some(greetings),
-                    "{greetings} of {procs} procs said hello: {said:?}"
+                    "{greetings} of {procs} procs said hello: {output:?}"
                 );
                 vec![("ms".to_owned(), ms)]
             }

@@ -1,5 +1,5 @@
 //! Logs one line about a proc that ended abnormally, and requests whether its job continues. Ignores
-//! ends that need no decision, unless it is told to log all: the job is being terminated, none of its
+//! ends that need no decision, unless it is configured to log all: the job is being terminated, none of its
 //! procs is left, or another launcher, such as Slurm, decides about its jobs.
 //!
 //! ```toml

@@ -238,7 +238,7 @@ impl std::str::FromStr for StdinReader {
     fn from_str(text: &str) -> Result<StdinReader, String> {
         match text {
             "all" => Ok(StdinReader(StdinTarget::All)),
-            "none" => Ok(StdinReader(StdinTarget::Nobody)),
+            "none" => Ok(StdinReader(StdinTarget::NoRank)),
             rank => match rank.parse() {
                 Ok(rank) => Ok(StdinReader(StdinTarget::Rank(Rank(rank)))),
                 Err(_) => Err("it should be a rank, all or none".to_owned()),

@@ -70,9 +70,9 @@ pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
         std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
     let limits = CompileLimits::from(config);
     let start = |_| -> Result<BufReader<UnixStream>> {
-        let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
-        ours.set_read_timeout(Some(limits.timeout.saturating_add(SLACK)))?;
-        ours.set_write_timeout(Some(SLACK))?;
+        let (own_end, child_end) = UnixStream::pair().context("cannot make a pair of sockets")?;
+        own_end.set_read_timeout(Some(limits.timeout.saturating_add(SLACK)))?;
+        own_end.set_write_timeout(Some(SLACK))?;
         let mut command = Command::new("/proc/self/exe");
         command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
         command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
@@ -81,7 +81,7 @@ pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
         command
             .env_clear()
             .current_dir("/")
-            .stdin(OwnedFd::from(theirs))
+            .stdin(OwnedFd::from(child_end))
             .stdout(Stdio::null());
         // An interrupt from a terminal must not end a process that the server still needs.
         command.process_group(0);
@@ -89,7 +89,7 @@ pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
         command
             .spawn()
             .context("cannot start the process that compiles")?;
-        Ok(BufReader::new(ours))
+        Ok(BufReader::new(own_end))
     };
     let idle = (0..config.deploy.max_compilers.get())
         .map(start)
@@ -110,7 +110,7 @@ impl ComponentCompiler for CompilerProcesses {
         };
         // Not put back after an error: its next reply could be that to this order.
         let mut process = idle().pop().ok_or_else(gone)?;
-        let reply = ask(&mut process, target, component).map_err(|error| {
+        let reply = request_compilation(&mut process, target, component).map_err(|error| {
             tracing::error!(%error, "compiler process lost");
             gone()
         })?;
@@ -128,7 +128,7 @@ impl ComponentCompiler for CompilerProcesses {
     }
 }
 
-fn ask(
+fn request_compilation(
     process: &mut BufReader<UnixStream>,
     target: CodeTarget,
     component: &[u8],

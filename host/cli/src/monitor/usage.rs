@@ -33,9 +33,10 @@ pub struct MeasuredUsage {
 }
 
 impl MeasuredUsage {
-    fn of(told: &[&Info]) -> MeasuredUsage {
+    fn of(infos: &[&Info]) -> MeasuredUsage {
         let value = |key: KeyName| {
-            told.iter()
+            infos
+                .iter()
                 // The last value of a repeated key counts, as in every list of infos.
                 .rev()
                 .find(|info| info.key == key)

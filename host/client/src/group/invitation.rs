@@ -71,7 +71,7 @@ pub(super) struct Invitation {
     accepted: BTreeMap<Proc, Vec<Info>>,
     /// Procs that do not join.
     absent: Vec<(Proc, Absence)>,
-    /// Number of absent procs that the handlers were told of.
+    /// Number of absent procs that were reported to the handlers.
     notified: usize,
     /// Number of absent procs without which the group is formed by decision.
     passed_over: usize,

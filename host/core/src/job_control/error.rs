@@ -64,7 +64,7 @@ pub enum JobControlError {
     NoProc(Proc),
     /// A request without targets comes from a module of the site, which has no namespace.
     #[error("no targets are named, and the requester has no namespace; name the targets")]
-    Nobody,
+    NoTargets,
     /// A cleanup comes from a module of the site, which has no proc.
     #[error("modules of the site cannot register files for removal; a proc of the job should")]
     NoCleanupRequester,
@@ -102,7 +102,7 @@ impl JobControlError {
             | JobControlError::Misplaced { .. }
             | JobControlError::BadDirective { .. }
             | JobControlError::NoProc(_)
-            | JobControlError::Nobody
+            | JobControlError::NoTargets
             | JobControlError::Nodes(_) => code::PMIX_ERR_BAD_PARAM,
             JobControlError::ConflictingCleanup { .. } => {
                 code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES

@@ -109,7 +109,7 @@ pub(crate) enum PendingWork {
     },
 }
 
-/// The owner of a request, who may cancel it. Tools and modules are transient, so their requests
+/// The owner of a request, which may cancel it. Tools and modules are transient, so their requests
 /// belong to their user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Requestor {

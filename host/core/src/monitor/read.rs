@@ -227,7 +227,9 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
                     kind: kind.0,
                 });
             }
-            (None, _, false) if info.flags.contains(InfoFlags::REQUIRED) || changes_whom(info) => {
+            (None, _, false)
+                if info.flags.contains(InfoFlags::REQUIRED) || changes_targets(info) =>
+            {
                 return Err(MonitorError::Unsupported(info.key.clone()));
             }
             _ => {}
@@ -268,7 +270,7 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
 
 /// Returns true for unsupported directives that must not be ignored, because other procs would be
 /// monitored than requested.
-fn changes_whom(info: &Info) -> bool {
+fn changes_targets(info: &Info) -> bool {
     info.key == key::PMIX_MONITOR_PROXY || info.key == key::PMIX_MONITOR_TARGET_NODEIDS
 }
 

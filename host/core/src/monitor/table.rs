@@ -408,7 +408,7 @@ impl MonitorTable {
             MonitorKind::File(file) => {
                 let due = match file.go() {
                     Going::Now => Some(MonitorAction::Look(watch)),
-                    Going::Nobody => None,
+                    Going::Nothing => None,
                     Going::Alert(alert) => Some(MonitorAction::Alert {
                         requester: requester(),
                         alert,

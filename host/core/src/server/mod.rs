@@ -451,7 +451,7 @@ impl ServerState {
             if let Some(job) = self.clients.job_mut(&proc.nspace) {
                 job.joins_set(proc.rank, &pset.name);
                 // The cached answer to gets lacks the new set.
-                self.data.host_says_more(proc);
+                self.data.host_data_changed(proc);
             }
         }
         let members = Info::new(
@@ -470,7 +470,7 @@ impl ServerState {
             if let Some(job) = self.clients.job_mut(&proc.nspace) {
                 job.leaves_set(proc.rank, name);
                 // The cached answer to gets has the old set.
-                self.data.host_says_more(proc);
+                self.data.host_data_changed(proc);
             }
         }
         self.report_deleted_sets(gone)
@@ -510,7 +510,7 @@ impl ServerState {
 impl ServerState {
     /// Handles the host environment's answer to an [`Upcall::RegisterEvents`]: waiting clients are
     /// registered or refused. A host environment without events of its own
-    /// (`PMIX_ERR_NOT_SUPPORTED`) does not stand in the way of events of others.
+    /// (`PMIX_ERR_NOT_SUPPORTED`) does not prevent events of others.
     pub fn host_registered(
         &mut self,
         id: HostRegistrationId,

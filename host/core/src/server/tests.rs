@@ -1,9 +1,9 @@
 //! The server stepped by hand: requests in, actions out.
-mod asked;
 mod bounds;
 mod demand;
 mod entrances;
 mod finalized;
+mod gets;
 mod kept;
 mod kept_model;
 mod losses;
@@ -673,17 +673,17 @@ fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
 #[test]
 fn get_of_undefined_rank_finds_any_proc_with_the_key() {
     let mut stage = Stage::of(3);
-    let anybody = Proc::new(nspace(), rank::PMIX_RANK_UNDEF);
-    let (waiting, actions) = stage.get(0, anybody.clone(), A, &[]);
+    let any_rank = Proc::new(nspace(), rank::PMIX_RANK_UNDEF);
+    let (waiting, actions) = stage.get(0, any_rank.clone(), A, &[]);
     assert!(actions.is_empty());
     let actions = stage.commit(2, Scope::Local, A, 5);
     assert_eq!(statuses(&actions)[1].0, waiting);
     assert_eq!(value(&actions[1..], A), Some(Value::Uint32(5)));
     assert_eq!(
-        value(&stage.get(1, anybody.clone(), A, &[]).1, A),
+        value(&stage.get(1, any_rank.clone(), A, &[]).1, A),
         Some(Value::Uint32(5))
     );
-    assert!(stage.get(1, anybody, B, &[]).1.is_empty());
+    assert!(stage.get(1, any_rank, B, &[]).1.is_empty());
     assert_eq!(
         status(&stage.server.tick(MonotonicTime(2000))),
         code::PMIX_ERR_TIMEOUT

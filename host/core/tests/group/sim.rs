@@ -196,7 +196,7 @@ impl Sim {
                     jobs.iter()
                         .for_each(|nspace| assert!(learnt.remove(nspace), "{nspace} was learnt"));
                 }
-                GroupAction::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
+                GroupAction::Notify { procs, code, infos } => self.hear(&procs, code, &infos),
             }
         }
     }

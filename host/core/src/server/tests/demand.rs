@@ -83,7 +83,7 @@ impl Proxy {
     fn wanted(&self) -> Vec<Vec<i32>> {
         let is_wanted = |code: &i32| {
             let mut peers = self.stage.server.events.interests();
-            peers.any(|interests| interests.asks_for_environment(Status(*code)))
+            peers.any(|interests| interests.has_environment_code(Status(*code)))
         };
         let codes = [-3, -2, -1, Status::DEFAULT_HANDLER.0]
             .into_iter()

@@ -20,7 +20,7 @@ fn knock(server: &mut ServerState, uid: u32) -> AdmissionCheck {
 
 fn asked(entrance: AdmissionCheck) -> Option<DecisionId> {
     match entrance {
-        AdmissionCheck::Ask(id, _) => Some(id),
+        AdmissionCheck::Undecided(id, _) => Some(id),
         _ => None,
     }
 }
@@ -34,7 +34,7 @@ fn connections_of_one_user_leave_room_for_those_of_others() {
     server.guard(WHO, [Hook::Connection]);
     let first = asked(knock(&mut server, 7)).unwrap();
     assert!(asked(knock(&mut server, 7)).is_some());
-    let AdmissionCheck::Shut(denial) = knock(&mut server, 7) else {
+    let AdmissionCheck::Denied(denial) = knock(&mut server, 7) else {
         panic!("a third connection of four waits")
     };
     assert_eq!(denial.status, code::PMIX_ERR_OUT_OF_RESOURCE);
