@@ -102,7 +102,7 @@ fn sql(place: &Place, text: &str) {
 }
 
 #[test]
-fn decisions_stay_while_others_go_and_dropped_records_are_told() {
+fn decisions_stay_and_dropped_records_are_counted() {
     let place = Place::new();
     flooded(&place);
     assert_eq!(
@@ -139,7 +139,7 @@ fn decisions_stay_while_others_go_and_dropped_records_are_told() {
 }
 
 #[test]
-fn removed_record_is_told_apart_from_dropped_ones() {
+fn removed_record_is_distinguished_from_dropped_ones() {
     for (what, edit, wanted) in [
         (
             "a decision",

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syntax_error_is_told_without_the_tools_layers() {
+    fn syntax_error_is_shown_without_the_tools_layers() {
         let output_text = "Error: : Failed to evaluate user JavaScript module: Failed to declare JavaScript module: Error: unexpected \
                     token in expression: ';'\n    at /module.js:3:13\n";
         let error = explain(&[], PathBuf::from("module.js"), output_text).to_string();

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_error_is_told_without_native_functions() {
+    fn syntax_error_is_shown_without_native_functions() {
         let error = output_text(
             "  File \"/0/module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n",
         );

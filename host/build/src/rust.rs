@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn rustup_is_asked_before_debian_is_used() {
+    fn rustup_is_used_before_debian() {
         assert_eq!(
             next(Facts {
                 active_has_std: false,

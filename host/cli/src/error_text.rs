@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told_once() {
+    fn causes_are_shown_once() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let read = peal_modules::read(Path::new("/nowhere/x.wasm")).unwrap_err();
         let shown = text(read);
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_that_differ_are_all_told() {
+    fn causes_that_differ_are_all_shown() {
         let error = Err::<(), _>(anyhow!("disk").context("disk full"))
             .context("cannot write")
             .unwrap_err();

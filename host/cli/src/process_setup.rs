@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requester_other_than_root_is_told_from_root() {
+    fn requester_other_than_root_is_distinguished_from_root() {
         let has = |name: &str, value: &str| has_requester(&[(name.into(), value.into())]);
         for (name, value) in [
             ("SUDO_UID", "1000"),

@@ -122,7 +122,7 @@ fn every_key_of_a_module_is_read() {
 }
 
 #[test]
-fn every_key_of_the_example_file_is_read_and_says_the_default() {
+fn every_key_of_the_example_file_is_read_as_its_default() {
     let commented = docs::example();
     let nothing = load(&commented).unwrap();
     assert_eq!(
@@ -184,7 +184,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
 }
 
 #[test]
-fn names_are_told_apart_in_every_layer() {
+fn names_are_distinguished_in_every_layer() {
     let keys: BTreeSet<&str> = Config::ALL
         .iter()
         .map(|setting| setting.key)

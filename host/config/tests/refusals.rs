@@ -483,7 +483,7 @@ fn share_above_the_whole_is_refused_with_the_most_it_may_be() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
+fn all_errors_are_reported_at_once_across_layers() {
     let site = support::Site::new(
         "[server]\noutbx = 1\nmax_connections_per_proc = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n",
     );
@@ -546,7 +546,7 @@ fn module_behind_the_last_reported_problem_is_flawed() {
 }
 
 #[test]
-fn every_setting_that_stands_beside_a_c_name_exists() {
+fn every_setting_beside_a_name_of_openpmix_exists() {
     let rows: BTreeSet<&str> = C_NAMES.iter().map(|name| name.c).collect();
     assert_eq!(rows.len(), C_NAMES.len(), "a name stands there twice");
     for name in C_NAMES {

@@ -210,7 +210,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn only_connected_procs_hear_of_deaths(ops in proptest::collection::vec(op(), 1..40)) {
+    fn only_connected_procs_receive_deaths(ops in proptest::collection::vec(op(), 1..40)) {
         let mut procs = ConnectedProcs::new();
         ops.into_iter().for_each(|op| procs.step(op));
     }

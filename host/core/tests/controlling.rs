@@ -664,7 +664,7 @@ fn mails(actions: &[Action]) -> Vec<[String; 3]> {
 }
 
 #[test]
-fn mail_recipient_hears_of_request_and_its_end() {
+fn mail_is_sent_for_request_and_its_end() {
     let mut stage = Stage::new(StateSettings::default());
     let mail = |more: &[Info]| {
         let parts = [&[text(key::PMIX_LOG_EMAIL_ADDR, "ops@example.org")], more].concat();

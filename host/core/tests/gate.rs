@@ -873,7 +873,7 @@ fn the_events_of_one_source_keep_the_order_of_their_decisions() {
 }
 
 #[test]
-fn connections_are_asked_about_where_there_are_policies() {
+fn policies_of_connections_decide_about_each_connection() {
     let me = proc("alice", 0);
     let enter = |stage: &mut Stage, kind| {
         stage

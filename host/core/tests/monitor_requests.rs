@@ -65,7 +65,7 @@ const TIME: (KeyName, Value) = (key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(
 const CHECK: (KeyName, Value) = (key::PMIX_MONITOR_FILE_CHECK_TIME, Value::Uint32(2));
 
 #[test]
-fn the_example_of_the_rfc_is_read_as_it_says() {
+fn example_of_the_rfc_is_parsed() {
     let directives = [
         (key::PMIX_MONITOR_ID, Value::string("MONITOR1")),
         TIME,
@@ -107,7 +107,7 @@ fn the_example_of_the_rfc_is_read_as_it_says() {
 }
 
 #[test]
-fn events_are_raised_as_they_were_asked_for() {
+fn events_are_raised_as_requested() {
     let targets = Value::Proc(Proc::new(nspace(), Rank(1)));
     let directives = [
         TIME,

@@ -176,7 +176,7 @@ fn every_conflict_names_holder_of_placement() {
 }
 
 #[test]
-fn a_shadow_stands_where_it_would_act_and_is_in_nobodys_way() {
+fn shadow_is_placed_as_if_active_and_excludes_no_other() {
     let places = [
         ChainPlacement::First,
         ChainPlacement::Last,

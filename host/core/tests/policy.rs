@@ -119,7 +119,7 @@ fn by(verdict: &Verdict) -> (&DecidedBy, bool) {
 }
 
 #[test]
-fn first_grant_or_deny_decides_and_later_policies_are_not_asked() {
+fn first_grant_or_deny_ends_the_chain() {
     let pass = || said(PolicyOutcome::Pass);
     let deny = PolicyAnswer {
         infos: vec![note("not today")],

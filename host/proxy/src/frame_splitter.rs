@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn wanted_frames_are_whole_and_others_pass_at_any_split() {
+    fn selected_frames_are_whole_and_others_pass_at_any_split() {
         let frames = [
             frame(101, 0),
             frame(1, 9),

@@ -185,7 +185,7 @@ fn event(code: Status, number: u64) -> Event {
 }
 
 #[test]
-fn handlers_are_registered_and_client_hears_only_own_codes() {
+fn handlers_are_registered_and_client_gets_only_own_codes() {
     let mut stage = ProxiedConnection::new(&[NEWS, Status::DEFAULT_HANDLER]);
     stage.acknowledge();
     stage.registers(&[OTHER]);
@@ -390,7 +390,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
 }
 
 #[test]
-fn events_of_handlers_reach_the_client_that_asked_for_them() {
+fn events_for_handlers_reach_the_registered_client() {
     let mut stage = ProxiedConnection::new(&[]);
     stage.registers(&[NEWS]);
     stage.relay.deliver(Arc::new(event(NEWS, 1))).unwrap();

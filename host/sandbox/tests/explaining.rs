@@ -73,7 +73,7 @@ fn exception_of_a_returning_call_is_forgotten() {
 }
 
 #[test]
-fn exception_before_another_end_stands_behind_it() {
+fn exception_before_another_end_follows_it_in_the_reason() {
     let limits = ModuleLimits {
         call_time: Duration::from_millis(100),
         failures: 0,

@@ -297,8 +297,8 @@ fn full_file_stays_whole_and_writer_gets_error() {
 
 #[needs(mounts)]
 #[test]
-fn a_full_disk_leaves_the_file_whole_and_its_writer_is_told() {
-    const TEST: &str = "a_full_disk_leaves_the_file_whole_and_its_writer_is_told";
+fn full_disk_leaves_the_file_whole_and_returns_an_error() {
+    const TEST: &str = "full_disk_leaves_the_file_whole_and_returns_an_error";
     if let Some(dir) = std::env::var_os("PEAL_FULL_DIR").map(PathBuf::from) {
         fs::write(dir.join("ballast"), vec![0; 8192]).unwrap();
         return fill(&dir.join("log"), || {

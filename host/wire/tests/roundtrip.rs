@@ -336,7 +336,7 @@ fn values_nest_as_deep_as_the_limit_and_no_deeper() {
 }
 
 #[test]
-fn a_small_message_cannot_ask_for_much_memory() {
+fn small_message_cannot_allocate_much_memory() {
     let codec = newest();
     let payload = |array: DataArray| {
         codec

@@ -277,7 +277,7 @@ fn impossible_retention_is_refused_with_valid_values() {
 
 #[needs(prepared, root)]
 #[test]
-fn config_check_tells_mistakes_of_all_kinds_at_once() {
+fn config_check_reports_errors_of_all_kinds_at_once() {
     let module = |more: &str| {
         format!(
             "[[module]]\nname = \"m\"\npath = {:?}\n{more}\n",

@@ -162,7 +162,7 @@ impl Place {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_wants_no_termination_lets_the_job_go_on() {
+fn handler_against_termination_lets_the_job_continue() {
     let done = Place::new()
         .handlers([guest("continue-on-abort")])
         .goes_on("handler \"continue-on-abort\" of the job requests no termination");
@@ -186,7 +186,7 @@ fn a_handler_has_a_proc_started_again_as_often_as_it_may_be() {
 
 #[needs(prepared)]
 #[test]
-fn restarted_proc_is_no_failure_and_knows_its_restart() {
+fn restarted_proc_is_no_failure_and_sees_its_restart() {
     let place = Place::new();
     let config = place.path("peal.toml");
     let flag = place.path("flag");
@@ -216,7 +216,7 @@ fn restarted_proc_is_no_failure_and_knows_its_restart() {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_wants_termination_ends_a_job_that_would_go_on() {
+fn handler_for_termination_ends_a_job_that_would_continue() {
     let place = Place::new().on_abort("continue");
     let wants = place.wants_termination();
     let done = place.handlers([wants]).ends();

@@ -132,7 +132,7 @@ fn each_user_may_have_so_many_jobs_spawned_in_a_minute() {
 /// A server of jobs of other launchers spawns none, but calls the policy, too.
 #[needs(prepared, libpmix)]
 #[test]
-fn server_without_launcher_asks_policies_before_refusing() {
+fn server_without_launcher_calls_policies_before_refusing() {
     let place = limited("procs = 2");
     let server = place.start();
     server.tell(&["job", "register", "team", "-n", "1"]);
@@ -181,7 +181,7 @@ fn an_mpi_program_that_may_not_spawn_ends_with_an_error() {
 
 #[needs(prepared)]
 #[test]
-fn client_of_peal_spawns_job_and_hears_supported_directives() {
+fn client_of_peal_spawns_job_and_gets_supported_directives() {
     let place = limited("procs = 2");
     for (procs, said) in [
         ("2", ["it runs, and ended", "PMIX_SUCCESS (0)"]),

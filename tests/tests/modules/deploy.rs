@@ -653,7 +653,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
 
 #[needs(prepared)]
 #[test]
-fn a_shadow_is_in_nobodys_place_until_it_is_promoted() {
+fn shadow_excludes_no_module_until_it_is_promoted() {
     let place = Place::new();
     let first = |name: &str, mode: &str| {
         format!(

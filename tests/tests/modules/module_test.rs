@@ -597,7 +597,7 @@ fn cases_that_check_nothing_are_not_counted_as_ok() {
 /// The command reports once that an interpreter is being compiled.
 #[needs(prepared, python_tools)]
 #[test]
-fn cold_python_module_is_told_while_it_compiles() {
+fn cold_python_module_shows_a_message_while_it_compiles() {
     let python = guest("echo-python");
     let (dir, file) = cases(
         "[[case]]\nname = \"one\"\nevent = { code = -3001 }\nexpect = { status = \"PMIX_EVENT_NO_ACTION_TAKEN\" }\n",

@@ -453,7 +453,7 @@ async fn user_modules_need_signatures_by_setting_and_own_keys() {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_a_job_brings_is_signed_where_that_is_wanted() {
+fn job_supplied_handler_is_signed_where_required() {
     let place = Place::new();
     let key = keygen(&place, "jobs");
     let component = place.path("report.wasm");

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_seconds_unless_they_say_otherwise() {
+    fn times_without_a_unit_are_seconds() {
         for (text, seconds) in [
             ("0", 0),
             ("90", 90),

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn leader_asked_about_absence_continues_replaces_or_cancels() {
+    fn leader_continues_replaces_or_cancels_after_absence() {
         let decided = |decision: AbsenceDecision| {
             let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Present);
             assert_eq!(

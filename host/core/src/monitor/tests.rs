@@ -214,7 +214,7 @@ struct Life {
 proptest! {
     /// Any life of heartbeats, told at once or late: each silence is told once, at its time, unless the watch had ended by then.
     #[test]
-    fn each_silence_is_told_once(steps in proptest::collection::vec(step(), 1..80)) {
+    fn each_silence_is_reported_once(steps in proptest::collection::vec(step(), 1..80)) {
         let mut book = MonitorTable::new(LIMITS);
         let mut now = 0;
         let mut told = Vec::new();
@@ -283,7 +283,7 @@ proptest! {
 
     /// Files: what is told follows from how many looks in a row showed nothing new.
     #[test]
-    fn a_file_is_told_of_once_until_it_lives_again(news in proptest::collection::vec(any::<bool>(), 1..40), drops in 0..4u32) {
+    fn unchanged_file_is_reported_once_until_it_changes(news in proptest::collection::vec(any::<bool>(), 1..40), drops in 0..4u32) {
         let mut book = MonitorTable::new(LIMITS);
         let traces = FileChanges { modify: true, ..FileChanges::default() };
         let watch = book.begin(&proc(0), UID, filing(3, drops, traces)).unwrap();

@@ -421,7 +421,7 @@ fn fences_match_by_set_and_a_second_call_is_a_second_fence() {
 }
 
 #[test]
-fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
+fn fence_continues_without_dead_proc_and_reports_it() {
     let mut stage = Stage::of(3);
     stage.fence(0, Vec::new());
     stage.fence(1, Vec::new());
@@ -620,7 +620,7 @@ fn events_get_server_marks_clients_cannot_forge() {
 }
 
 #[test]
-fn deregistered_codes_and_finalized_clients_hear_nothing() {
+fn deregistered_codes_and_finalized_clients_get_no_event() {
     let mut stage = Stage::of(3);
     stage.register(1, &[-3001, -3002]);
     stage.register(2, &[-3001]);

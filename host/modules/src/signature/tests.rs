@@ -28,7 +28,7 @@ fn checked(text: &str, bytes: &[u8], keys: &[TrustedKey]) -> Result<Signer, Sign
 }
 
 #[test]
-fn a_signature_of_minisign_is_told_from_all_others() {
+fn signature_of_minisign_is_distinguished_from_others() {
     let keys = [key(STRANGER), key(KEY)];
     let signer = checked(SIGNATURE, SIGNED, &keys).unwrap();
     assert_eq!(

@@ -614,7 +614,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
-    fn each_recipient_hears_its_events_once_in_order(
+    fn each_recipient_gets_its_events_once_in_order(
         steps in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>()), 0..150),
         pauses in prop::collection::vec(0..150usize, 0..4),
     ) {
