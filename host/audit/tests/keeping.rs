@@ -1,4 +1,5 @@
-//! Tests of retention: the records that go where there is no room, those that stay, and how both are told.
+//! Tests of retention: records that are dropped without space, records that stay, and how dropped
+//! ones are counted.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

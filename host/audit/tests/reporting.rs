@@ -1,4 +1,4 @@
-//! The page that shows a trail: all of it is there, and whatever somebody chose is text on it.
+//! Tests of the HTML report: it shows the whole trail, and names from outside are text on it.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -45,7 +45,7 @@ fn shown(place: &Place) -> String {
     )
 }
 
-/// A module all of whose names are chosen by somebody.
+/// A module with hostile names.
 fn load(audit: &AuditTrail, name: &str, kind: &str, limits: ModuleLimits) -> Module {
     let bytes = component(kind);
     let facts = ModuleFacts {

@@ -44,7 +44,7 @@ fn sql(path: &Path, text: &str) {
     Connection::open(path).unwrap().execute_batch(text).unwrap();
 }
 
-/// Writes all hashes anew, as somebody can who knows how they are made.
+/// Writes all hashes anew, as an attacker can.
 fn rehash(path: &Path) {
     let rows = {
         let trail = Trail::open_to_read(path).unwrap();

@@ -79,7 +79,7 @@ impl ConnectedProcs {
         actions.into_iter().flat_map(gathered).collect()
     }
 
-    /// All who are there of these make a call; what they are answered.
+    /// All present procs of these call; returns their answers.
     fn call(&mut self, whose: &BTreeSet<usize>, call: fn(Vec<Proc>) -> Request) -> Vec<Reply> {
         let callers: Vec<usize> = whose.intersection(&self.there).copied().collect();
         let procs: Vec<Proc> = whose.iter().copied().map(proc).collect();

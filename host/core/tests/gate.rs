@@ -74,7 +74,7 @@ impl Stage {
         self.accept_registrations(actions)
     }
 
-    /// The policies' answer to what was asked.
+    /// The policies' answer to a request.
     fn decide(&mut self, asked_in: &[Action], verdict: Verdict) -> Vec<Action> {
         let actions = self.server.decided(asked(asked_in), verdict);
         self.accept_registrations(actions)

@@ -244,7 +244,7 @@ fn pair_identifies_duplicates_of_one_job_on_same_channels() {
 
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// A server that logs what is not in its book, and what the book wants to be logged.
+/// A server that logs what its duplicate filter lets through, and the summaries of the filter.
 struct DuplicateLog {
     book: DuplicateFilter,
     logged: Vec<String>,

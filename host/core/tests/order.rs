@@ -330,9 +330,9 @@ fn affected_proc_filter_applies_to_events_naming_procs() {
 #[derive(Clone, Copy, Debug)]
 struct Filter {
     levels: ClassFilter,
-    /// The rank of job `j` whose events it is for, if any; 9 stands for all of that job.
+    /// The rank of job `j` whose events it is for, if any; 9 means all of that job.
     source: Option<u32>,
-    /// If any, the rank of job `j` that must be affected; 9 stands for any of that job.
+    /// If any, the rank of job `j` that must be affected; 9 means any of that job.
     affected: Option<u32>,
 }
 
@@ -405,7 +405,7 @@ impl Happening {
     }
 }
 
-/// The model: one flat list, each entry with the section it stands in.
+/// The model: one flat list, each entry with its section.
 #[derive(Default)]
 struct Model {
     entries: Vec<(u8, String, u64, Vec<i32>, Filter)>,
@@ -492,7 +492,7 @@ enum Op {
     Deregister(u64),
 }
 
-/// Mostly none; 9 stands for a whole job.
+/// Mostly none; 9 means a whole job.
 fn rank() -> impl Strategy<Value = Option<u32>> {
     prop_oneof![3 => Just(None), 2 => (0..2_u32).prop_map(Some), 1 => Just(Some(9))]
 }

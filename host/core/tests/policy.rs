@@ -1,4 +1,4 @@
-//! Stepping through policies: order, amendments, who decides, and what one that fails counts as.
+//! Steps through a policy chain: order, amendments, the deciding policy, and failures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

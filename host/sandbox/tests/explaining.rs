@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{component, engine, handle, patient, traced};
 
-/// The text of `thrower.wat`, as it may stand in a line.
+/// The text of `thrower.wat`, as it may appear in a line.
 const TEXT: &str = "ValueError: rank 7\\n2026-01-01 WARN forged\\u{1b}[2J";
 
 fn thrower(limits: ModuleLimits) -> Module {

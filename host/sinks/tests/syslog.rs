@@ -1,4 +1,5 @@
-//! Syslog, to a real rsyslog: each way there, what is seen of a peer that goes and comes, and who is trusted.
+//! Tests of syslog with a real rsyslog: each transport, an unreachable and returning peer, and
+//! trust.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

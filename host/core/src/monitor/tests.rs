@@ -64,7 +64,7 @@ fn filing(check: u64, drops: u32, traces: FileChanges) -> NewMonitor {
     )
 }
 
-/// The last beats of procs that the book has not been told yet.
+/// The last heartbeats of procs that the table has not received yet.
 type Noted = BTreeMap<Proc, MonotonicTime>;
 
 /// Returns the procs that count as silent and the times, from one time to another, without late
@@ -212,7 +212,7 @@ struct Life {
 }
 
 proptest! {
-    /// Any life of heartbeats, told at once or late: each silence is told once, at its time, unless the watch had ended by then.
+    /// Any sequence of heartbeats, noted at once or late: each silence is reported once, at its time, unless the monitor has ended.
     #[test]
     fn each_silence_is_reported_once(steps in proptest::collection::vec(step(), 1..80)) {
         let mut book = MonitorTable::new(LIMITS);
@@ -281,7 +281,7 @@ proptest! {
         prop_assert_eq!(book.len(), lives.iter().filter(|life| life.to.is_none()).count());
     }
 
-    /// Files: what is told follows from how many looks in a row showed nothing new.
+    /// Files: reports follow from the number of checks in a row without a change.
     #[test]
     fn unchanged_file_is_reported_once_until_it_changes(news in proptest::collection::vec(any::<bool>(), 1..40), drops in 0..4u32) {
         let mut book = MonitorTable::new(LIMITS);

@@ -1,4 +1,4 @@
-//! Events in a host environment: those that it raises, and those that it hears.
+//! Events in a host environment: raised and received ones.
 use crate::{
     host::{Statuses, module, report},
     server::{TestServer, array, proc},
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Events that a handler has heard.
+/// Events that a handler has received.
 #[derive(Debug, PartialEq)]
 struct Heard {
     code: Status,

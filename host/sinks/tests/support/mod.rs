@@ -61,7 +61,7 @@ pub fn test_server_file(file: &str) -> PathBuf {
     file
 }
 
-/// A port that nobody listened to a moment ago. It is below those that the system gives to connections,
+/// A port without a listener a moment ago. It is below those that the system gives to connections,
 /// so that none of other tests takes it, and test processes begin at different ones.
 pub fn free_port() -> u16 {
     const FIRST: u32 = 20_000;

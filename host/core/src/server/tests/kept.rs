@@ -1,4 +1,4 @@
-//! Events that are kept: for those who register late, who come back, who read slowly; and where that ends.
+//! Retained events: for late registrations, for returning and lagging peers, and the bounds.
 use super::*;
 use crate::retained::RetentionLimits;
 use peal_model::Infos;

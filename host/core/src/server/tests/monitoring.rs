@@ -1,4 +1,4 @@
-//! Procs that are watched: who hears when they are silent, and that nothing is left of them when they go.
+//! Monitored procs: recipients of alerts, and cleanup when procs end.
 use super::*;
 use crate::monitor::{FileStat, MonitorId};
 use peal_model::{Infos, Reply};
