@@ -1,4 +1,4 @@
-//! Every kind of edit to the database is found, and named; and what was not edited is not accused.
+//! Edits to the database: each kind is found and named, and unchanged records are not reported.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

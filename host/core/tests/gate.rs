@@ -1,4 +1,5 @@
-//! The gate of the server: what names others passes it before it has any effect, and events keep to their users.
+//! The policy gate: requests that name other procs pass it before they have an effect, and events
+//! stay with their users.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

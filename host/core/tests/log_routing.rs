@@ -1,4 +1,5 @@
-//! The way of log requests against an independent model, which says of each channel whether it is tried, not what comes next.
+//! Destinations of log requests, compared with an independent model that says of each channel
+//! whether it is tried.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

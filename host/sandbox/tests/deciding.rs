@@ -1,4 +1,4 @@
-//! Policies: what one sees of a request, what it can say of it, and what becomes of one that fails.
+//! Policies: their view of a request, their outcomes, and failures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,5 @@
-//! The exceptions of guests: whatever a guest says of why its call fails is in the failure, in the trace and in the record.
+//! Exceptions of guests: the text of a guest about its failure is in the failure, in the trace and
+//! in the record.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,5 @@
-//! A store in trouble: no room, a damaged file, one that cannot be written, writers beside each other, a process that dies.
+//! Faults of a store: no space, a damaged file, a file without write access, several writers, a
+//! killed process.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Tests of what is taken out of records, and of what must stay.
+//! Tests of the parts that are removed from records, and of those that must stay.
 use super::*;
 use crate::{CallEntry, DecisionKind};
 use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};

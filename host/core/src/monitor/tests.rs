@@ -1,4 +1,5 @@
-//! The book and its timers, compared with models that know of no timers: they look at what happened when all is over.
+//! The table of monitors and its timers, compared with models without timers, which look at all
+//! that has happened in the end.
 use super::*;
 use crate::{
     MonotonicTime,

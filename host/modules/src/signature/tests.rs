@@ -1,4 +1,4 @@
-//! Signatures as minisign 0.11 makes them, and what is none.
+//! Signatures as minisign 0.11 makes them, and other texts.
 use super::*;
 
 const SIGNED: &[u8] = b"the quick component";
