@@ -3,11 +3,34 @@ use crate::{
     MonotonicTime,
     deadlines::Deadlines,
     put_values::{PutValues, SoughtValue},
-    server::{PeerId, PutRefusal, RequestId},
+    request_id::{PeerId, RequestId},
     user_bytes::{OverShare, UserBytes},
 };
 use peal_model::{Commit, Kval, Nspace, Proc, RankData, Scope, SharedData, rank};
 use std::collections::{BTreeMap, BTreeSet};
+use thiserror::Error;
+
+/// The reason for refused values of a proc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum PutRefusal {
+    /// One key has too many values that differ by their qualifiers.
+    #[error("one key has too many values with different qualifiers")]
+    Qualified,
+    /// The values of the proc exceed their memory.
+    #[error("the values of one proc exceed {max} bytes (server.max_put_bytes)")]
+    Proc {
+        /// The limit, in bytes.
+        max: usize,
+    },
+    /// The values of the user exceed their memory.
+    #[error("the values of user {uid} exceed {max} bytes (server.max_put_bytes_per_user)")]
+    User {
+        /// The user.
+        uid: u32,
+        /// The limit, in bytes.
+        max: usize,
+    },
+}
 
 /// The committed values of a proc. Values of global scope are in both sets.
 #[derive(Debug, Default)]

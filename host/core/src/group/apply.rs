@@ -7,7 +7,7 @@ use super::{
     local_collectives::{CallSelection, LateCallers},
     message::about,
 };
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Info, Proc, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 

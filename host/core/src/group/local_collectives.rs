@@ -4,7 +4,7 @@ use super::{
     ConstructRole, Contribution, Earliest, GroupFailure, GroupKey, GroupOperation, GroupTransition,
     Participation, remaining::RemainingProcs,
 };
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{NamedProcs, Proc};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -451,7 +451,7 @@ mod tests {
     use super::*;
     use crate::{
         group::{ConstructRequest, DecisionSeq, GroupName, GroupRefusal},
-        server::PeerId,
+        request_id::PeerId,
     };
     use peal_model::{Nspace, Rank, code};
 

@@ -45,7 +45,7 @@ pub use over_nodes::{HostGroupAnswer, HostGroupRequest, NodeParticipant};
 pub use parse::{GroupError, ParsedConstruct, name, read, timeout};
 pub use refusal::GroupRefusal;
 
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use coordinator_state::CoordinatorState;
 use directory::{JobDirectory, ProcLocation};
 use established::LocalGroup;

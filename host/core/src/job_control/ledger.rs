@@ -3,7 +3,7 @@
 use super::{
     Checkpoint, ControlState, JobAction, JobControlError, NotDone, RequestSelector, STATUS,
 };
-use crate::{MonotonicTime, policy, server::RequestId};
+use crate::{MonotonicTime, policy, request_id::RequestId};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! State of one monitor.
 use super::{FileChanges, FileStat, UsageRequest, heartbeat_deadline};
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Event, Proc};
 use std::{sync::Arc, time::Duration};
 

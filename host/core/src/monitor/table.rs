@@ -5,7 +5,7 @@ use super::{
         Beats, FileCheck, FileMonitor, Going, MonitorEntry, MonitorKind, Rate, SampleState, next,
     },
 };
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Event, Nspace, Proc};
 use std::{
     collections::{BTreeMap, BTreeSet},

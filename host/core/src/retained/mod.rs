@@ -17,7 +17,7 @@ mod spill_owner;
 
 use crate::{
     class::{Class, EventSummary},
-    server::PeerId,
+    request_id::PeerId,
     user_bytes::UserBytes,
     user_scope::UserScope,
 };

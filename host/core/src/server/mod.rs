@@ -50,6 +50,8 @@ pub use crate::{
     event_budget::EventBudget,
     fence::{Collect, Completeness, FenceContribution, FenceId, GatherRoute, Purpose},
     job::ProcPhase,
+    modex::PutRefusal,
+    request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
 };
 pub use action::{Action, FileLook, Upcall};
@@ -68,28 +70,9 @@ use peal_model::{
 };
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
-pub use refusal::{ConnectionRefusal, PutRefusal};
+pub use refusal::ConnectionRefusal;
 pub use settings::StateSettings;
 use std::sync::Arc;
-
-/// Identifier of a client's connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PeerId(pub u64);
-
-impl PeerId {
-    /// Pseudo connection for the replies to [`ServerState::control_for`] and
-    /// [`ServerState::log_for`].
-    pub const MODULES: PeerId = PeerId(0);
-}
-
-/// Identifier of a request that awaits its reply: the connection and the tag.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RequestId {
-    /// The connection.
-    pub peer: PeerId,
-    /// The tag that the reply carries.
-    pub tag: u32,
-}
 
 /// Counters of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
