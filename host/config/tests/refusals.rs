@@ -129,7 +129,7 @@ fn a_key_in_the_wrong_place_is_shown_the_right_one() {
     assert!(problem("module = [1]\n").contains("a module is 1; write [[module]]"));
     let option = with_option("module.name=x").load().unwrap_err().to_string();
     assert!(
-        option.contains("a setting of modules, which stand in files: [[module]]"),
+        option.contains("a setting of modules; it belongs into a [[module]] table of a file"),
         "{option}"
     );
     let mine = with_variable("PEAL_SITE_PALETTE", "x").load();

@@ -137,7 +137,7 @@ fn full_disk_is_reported_in_one_line_of_each_kind() {
         if done.status == Some(125) {
             let says_where = done
                 .stderr
-                .contains("`peal status` and `peal audit list --outcome denied` tell");
+                .contains("in `peal status` and `peal audit list --outcome denied`");
             assert!(says_where, "{}", done.stderr);
             refusals += 1;
         }

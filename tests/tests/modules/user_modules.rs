@@ -98,7 +98,7 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
         ),
         (
             other("files = [{ name = \"all\", path = \"/\" }]"),
-            "module.files is for the site to say",
+            "module.files is a setting of the site",
         ),
         (
             other("limits.call_time_ms = 60000"),
