@@ -131,6 +131,7 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
         need(
             "c_tools",
             "needs the tools for components in C (clang with wasi-libc, or zig)",
+            // `prepare` builds the component if the tools are there, so it shows that they work.
             component("echo-c"),
         ),
         need(

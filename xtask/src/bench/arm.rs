@@ -228,6 +228,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     // Some handlers of one component, and one that raises the reply.
     let handlers = |name: &str, count: u32| -> String {
         let first = (0..count).map(|at| {
+            // Names of modules are unique; the first occurrence is that of the name.
             module(name, "codes = [-3101]\nevent_classes = \"both\"").replacen(
                 name,
                 &format!("{name}-{at}"),
@@ -307,6 +308,7 @@ impl JobMeasurement {
                     // The program ends if it runs on another library.
                     peal.args(["-x", "BENCH_LIBRARY=peal"]);
                 }
+                // With a cache of the bench, no round pays for compilation but the first.
                 peal.arg("--")
                     .env("XDG_CACHE_HOME", &programs.cache)
                     .env_remove("PEAL_LOG");
