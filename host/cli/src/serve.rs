@@ -97,7 +97,7 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.
     let compilers = compiler::start(&config)?;
-    let (wall, observer) = confinement::confine(&readable, &files, &socket)?;
+    let (active_confinement, observer) = confinement::confine(&readable, &files, &socket)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
@@ -160,7 +160,7 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             server: handle,
             deployer,
             looked_at,
-            wall,
+            confinement: active_confinement,
             sinks,
             troubles,
         };

@@ -210,7 +210,7 @@ impl LoggedRequest {
             .collect();
         let source = self.source.clone();
         let directives = self.prefix.clone();
-        let is_told = more > 0 && !data.is_empty();
+        let is_reported = more > 0 && !data.is_empty();
         let request = LogRequest {
             source,
             identity: *identity,
@@ -218,7 +218,7 @@ impl LoggedRequest {
             data,
             directives,
         };
-        is_told.then_some(DuplicateSummary {
+        is_reported.then_some(DuplicateSummary {
             request,
             origin: *origin,
         })
