@@ -244,9 +244,9 @@ impl Plan {
             MeasuredWork::Start { .. } => false,
             // Sides that need it were left out before.
             MeasuredWork::Turns(_) | MeasuredWork::Launcher { .. } => false,
-            MeasuredWork::Job(JobMeasurement { side, .. }) | MeasuredWork::Growth { side, .. } => {
-                !side.is_without_c()
-            }
+            MeasuredWork::Job(JobMeasurement { side, .. })
+            | MeasuredWork::Growth { side, .. }
+            | MeasuredWork::Instructions { side, .. } => !side.is_without_c(),
         };
         if self.with_c || !needs_c {
             self.arms.push(Arm {
@@ -416,7 +416,9 @@ mod tests {
             let sides: Vec<Side> = match arm.work {
                 MeasuredWork::Job(job) => vec![job.side],
                 MeasuredWork::Turns(jobs) => jobs.iter().map(|job| job.side).collect(),
-                MeasuredWork::Growth { side, .. } => vec![side],
+                MeasuredWork::Growth { side, .. } | MeasuredWork::Instructions { side, .. } => {
+                    vec![side]
+                }
                 _ => Vec::new(),
             };
             assert!(

@@ -153,8 +153,8 @@ impl Plan {
     }
 
     pub(super) fn trace(&mut self) {
-        // Whatever the spans cost when they are off would be a few nanoseconds of some dozens of
-        // microseconds. The bounds are what turns of the same program may differ.
+        // The times show what a user waits. Turns of the same program may differ by these bounds,
+        // which hide a microsecond.
         let levels = [
             (
                 Side::PealTraceOff,
@@ -187,6 +187,37 @@ impl Plan {
                 let what = format!("{what}, {level}");
                 self.row(Group::Trace, what, of(side), peer, "us", must);
             }
+        }
+        // The numbers of instructions are nearly the same in every run, so that they show also a
+        // few hundred of some ten thousand.
+        let of = |side: Side| format!("trace.instructions.{}", side.name());
+        for side in sides {
+            let (few, many) = (500, 2500);
+            self.arm(of(side), MeasuredWork::Instructions { side, few, many });
+        }
+        for (side, level, must) in [
+            (
+                Side::PealTraceOff,
+                "trace off",
+                ResultBound::RatioAtMost(1.01),
+            ),
+            (
+                Side::PealClient,
+                "trace at warn",
+                ResultBound::RatioAtMost(1.1),
+            ),
+        ] {
+            self.row(
+                Group::Trace,
+                format!("server, instructions there and back, {level}"),
+                metric(&of(side), "instructions"),
+                (
+                    "compiled out",
+                    metric(&of(Side::PealWithoutTrace), "instructions"),
+                ),
+                "",
+                must,
+            );
         }
         let (few, many) = (64, 512);
         let of = |side: Side| format!("trace.memory.{}", side.name());
