@@ -244,7 +244,8 @@ fn runs(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Returns true if `python3` can load the C library's binding. A package fits one release of Python.
+/// Returns true if `python3` can load the C library's binding. A package fits one release of
+/// Python.
 fn has_python_binding(test_servers: &Path) -> bool {
     let mut command = Command::new("python3");
     command

@@ -17,8 +17,8 @@ const GROUPS: u32 = 100_000;
 /// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub struct Soak {
-    /// Run each fuzz target, random calls of the C library's functions, and an attack by fuzzed requests, for this
-    /// time in seconds
+    /// Run each fuzz target, random calls of the C library's functions, and an attack by fuzzed
+    /// requests, for this time in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Start the random numbers here; a run prints its seed, by which it can be repeated

@@ -53,8 +53,8 @@ impl Texts {
 /// Reads data and formatting of a request, by [`Texts::of`]. Calls the host once for each.
 ///
 /// # Errors
-/// Those of [`LogDirectives::of`], and [`status::PMIX_ERR_BAD_PARAM`] for a value of the wrong type and
-/// for a request without data.
+/// Those of [`LogDirectives::of`], and [`status::PMIX_ERR_BAD_PARAM`] for a value of the wrong type
+/// and for a request without data.
 pub fn read(request: &LogRequest) -> Result<(LogDirectives, Texts), i32> {
     let data = request.data();
     let directives = LogDirectives::of(request, &data)?;

@@ -201,8 +201,8 @@ pub struct RefusalGroup {
 }
 
 impl RefusalGroup {
-    /// Returns true if the group counts calls of a policy. These denied nothing by themselves: after
-    /// a failed call the connection may have been accepted.
+    /// Returns true if the group counts calls of a policy. These denied nothing by themselves:
+    /// after a failed call the connection may have been accepted.
     pub(crate) fn counts_calls(&self) -> bool {
         self.example.cause.as_deref() == Some(POLICY_CALL)
     }

@@ -218,7 +218,8 @@ fn decisions_between_dropped_ones_cannot_be_rewritten() {
 
 /// Writes the hash of a record anew, from that of the dropped one before.
 fn rehash(path: &Path, seq: u64, place: &Place) {
-    // As somebody would who has kept the records that were dropped: any hash that fits what follows it will do here.
+    // As somebody would who has kept the records that were dropped: any hash that fits what follows
+    // it will do here.
     let statement = || {
         let trail = Trail::open_to_read(path).unwrap();
         trail.dropped().unwrap()

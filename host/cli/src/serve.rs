@@ -33,8 +33,8 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     serve_as(args, ServerHome::Daemon)
 }
 
-/// Serves one launcher, which has started this process with a socket as its standard input, until the
-/// launcher ends.
+/// Serves one launcher, which has started this process with a socket as its standard input, until
+/// the launcher ends.
 pub fn serve_launcher() -> Result<ExitCode> {
     let stream = std::io::stdin()
         .as_fd()
@@ -167,8 +167,8 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
-        // Everything listens now, so a program that waits for this line can connect. The output of a
-        // launcher is that of its jobs.
+        // Everything listens now, so a program that waits for this line can connect. The output of
+        // a launcher is that of its jobs.
         if scope == Serves::Session {
             crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         }
@@ -213,8 +213,8 @@ fn serve_as(args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     }
 }
 
-/// Writes the files by which tools find the server. Those of a launcher's server are dispensable: its
-/// jobs do not depend on tools.
+/// Writes the files by which tools find the server. Those of a launcher's server are dispensable:
+/// its jobs do not depend on tools.
 fn published(config: &Config, server: &Server, scope: Serves) -> Result<Option<Rendezvous>> {
     let Some(settings) = config::tool_settings(config, scope) else {
         return Ok(None);

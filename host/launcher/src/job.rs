@@ -185,7 +185,8 @@ impl RunningJobTask {
         self.server.add_job(self.spec.clone()).await?;
         let nspace = self.request.nspace.clone();
         let size = self.request.size();
-        // What procs and reports log goes to the record of this job, not to that of an earlier job of its name.
+        // What procs and reports log goes to the record of this job, not to that of an earlier job
+        // of its name.
         let started = Notice::JobStarted {
             nspace: nspace.clone(),
             uid: self.spec.identity.uid,
@@ -377,8 +378,8 @@ impl RunningJobTask {
         }
     }
 
-    /// Begins the removal of files registered for the end of this proc. A proc that was requested to
-    /// end may still have processes; then the removal waits for them. After the last proc, the
+    /// Begins the removal of files registered for the end of this proc. A proc that was requested
+    /// to end may still have processes; then the removal waits for them. After the last proc, the
     /// teardown of the job removes the files, once the orphans of its procs have ended.
     pub(super) fn clean_up_after(&mut self, rank: Rank) {
         if self.terminations.is_terminating(rank)
@@ -393,8 +394,8 @@ impl RunningJobTask {
         }
     }
 
-    /// Raises the event of an abnormal end and lets its handlers decide how the job continues. Other procs
-    /// may end in the meantime; each abnormal end is a question of its own.
+    /// Raises the event of an abnormal end and lets its handlers decide how the job continues.
+    /// Other procs may end in the meantime; each abnormal end is a question of its own.
     fn consult_handlers(&mut self, proc: Proc, status: Status, mut infos: Vec<Info>) {
         infos.extend(intention(&self.request));
         let limit = self.request.options.action_timeout;

@@ -208,8 +208,8 @@ impl EmbeddedHostEnvironment {
         let _ = self.server.set(server);
     }
 
-    /// Allows to launch and spawn jobs, whose procs find the server by the rendezvous `uri`. Only the
-    /// first call has an effect.
+    /// Allows to launch and spawn jobs, whose procs find the server by the rendezvous `uri`. Only
+    /// the first call has an effect.
     pub fn launch_at(&self, uri: &str) {
         let _ = self.uri.set(uri.to_owned());
     }

@@ -280,7 +280,8 @@ impl HostCallLog {
 }
 
 impl Script {
-    /// Returns the next recorded host call that equals `request`. Those between were not made again.
+    /// Returns the next recorded host call that equals `request`. Those between were not made
+    /// again.
     fn find(&mut self, request: &HostCallRequest) -> Option<&HostCall> {
         let rest = self.calls.get(self.at..)?;
         let found = self.at + rest.iter().position(|call| call.request == *request)?;

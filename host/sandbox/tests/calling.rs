@@ -280,7 +280,8 @@ fn an_array_within_arrays_counts_as_often_as_it_is_there() {
 
 #[test]
 fn all_infos_are_one_host_call_at_any_depth() {
-    // Reading is one call and pushing each info is one; with none left over, nothing else can have been asked.
+    // Reading is one call and pushing each info is one; with none left over, nothing else can have
+    // been asked.
     let infos = every_kind();
     let host_calls = u32::try_from(infos.len()).unwrap() + 1;
     let result = load(

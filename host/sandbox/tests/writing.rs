@@ -53,7 +53,8 @@ fn channel(sinks: &[(&str, &Arc<Page>)], limits: ModuleLimits) -> Module {
     .unwrap()
 }
 
-/// Has it do that (by the list at the head of `scribe.wat`) with these bytes and the sink of that name.
+/// Has it do that (by the list at the head of `scribe.wat`) with these bytes and the sink of that
+/// name.
 fn call(what: i32, sink: &str, bytes: &[u8]) -> ChannelCall {
     let request = LogRequest {
         source: Some(proc("job", 3)),

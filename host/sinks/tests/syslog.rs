@@ -364,7 +364,8 @@ fn full_unread_connection_is_dropped() {
         retry,
         ..sink("tcp", patient)
     });
-    // It connects, since the system answers for the one who does not, and takes what the system has room for.
+    // It connects, since the system answers for the one who does not, and takes what the system has
+    // room for.
     for _ in 0..60 {
         tcp.submit(message(&"x".repeat(1_000_000))).unwrap();
     }

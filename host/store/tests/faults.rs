@@ -119,7 +119,8 @@ fn full_size_store_reports_it_and_continues_after_deletion() {
     assert!(std::fs::metadata(&path).unwrap().len() <= 400_000);
 }
 
-/// Runs this test once more as a process of its own, on a small file system that no other process sees.
+/// Runs this test once more as a process of its own, on a small file system that no other process
+/// sees.
 fn on_small_file_system(test: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mount = format!(

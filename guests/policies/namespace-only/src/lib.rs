@@ -1,6 +1,6 @@
 //! Restricts events to their job. An event for a wider range goes to the namespace of its source
-//! only, and carries the requested range (`peal.namespace-only.requested`). Registrations for all codes
-//! are denied.
+//! only, and carries the requested range (`peal.namespace-only.requested`). Registrations for all
+//! codes are denied.
 use peal_sdk::{Info, PolicyOutcome, PolicySubject, Range, Request, Value, event_policy, status};
 
 /// Key of the range that was requested.

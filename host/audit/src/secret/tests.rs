@@ -13,7 +13,8 @@ use peal_sandbox::{
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::time::Duration;
 
-/// Names that the server makes, and a few other texts: each may be a secret, and occur at any other place.
+/// Names that the server makes, and a few other texts: each may be a secret, and occur at any other
+/// place.
 const WORDS: [&str; 20] = [
     "Granted",
     "Denied",

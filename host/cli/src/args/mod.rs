@@ -143,7 +143,8 @@ pub enum PealCommand {
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Serve the jobs of a launcher that has started this command with a socket as its standard input
+    /// Serve the jobs of a launcher that has started this command with a socket as its standard
+    /// input
     #[command(hide = true)]
     HostServer,
     /// Map sockets to processes for the parent server, which its confinement prevents

@@ -1,4 +1,5 @@
-//! Support for tests of sinks: paths of the test servers, certificates, waiting for what is to come, processes that end with a test.
+//! Support for tests of sinks: paths of the test servers, certificates, waiting for what is to
+//! come, processes that end with a test.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod rsyslog;
