@@ -22,7 +22,8 @@ fn main() -> io::Result<()> {
         let name = file.strip_prefix(&root).map_err(io::Error::other)?;
         // A copy, since checkouts may share build output, and this one may be gone when it is used.
         let copy = format!("carried-{at}");
-        // Written anew: copying into a file that other checkouts share by a hard link changes theirs.
+        // Written anew: copying into a file that other checkouts share by a hard link changes
+        // theirs.
         match fs::remove_file(out.join(&copy)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => fs::copy(file, out.join(&copy))?,

@@ -1,5 +1,5 @@
-//! Runs of the programs in `tests/c` that tests compare: under Peal and under the C library's server,
-//! on the C library and on Peal's.
+//! Runs of the programs in `tests/c` that tests compare: under Peal and under the C library's
+//! server, on the C library and on Peal's.
 use crate::comparison::ProgramComparison;
 
 /// Begin, data, fences, events and the end of a job.
@@ -109,8 +109,8 @@ pub const GROUPS: [ProgramComparison; 13] = [
     ProgramComparison::new("group named", "4", 0, 23),
 ];
 
-/// Groups to which one proc invites the others. The library of the leader makes the decisions; that of
-/// C ends only constructs that all accept.
+/// Groups to which one proc invites the others. The library of the leader makes the decisions; that
+/// of C ends only constructs that all accept.
 pub const INVITATIONS: [ProgramComparison; 7] = [
     ProgramComparison::new("invite accept", "4", 0, 23),
     ProgramComparison::new("invite decline 2", "4", 0, 12),

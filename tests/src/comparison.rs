@@ -121,8 +121,8 @@ impl ProgramComparison {
         }
     }
 
-    /// Returns the lines that it prints on this library in the host environment of `tests/c/host.c`, which is on Peal's library
-    /// and has a server of its own.
+    /// Returns the lines that it prints on this library in the host environment of
+    /// `tests/c/host.c`, which is on Peal's library and has a server of its own.
     #[track_caller]
     pub fn in_host_on_peal(&self, library: &Release) -> Vec<String> {
         let mut command = Command::new(c_program("host"));
@@ -141,8 +141,8 @@ impl ProgramComparison {
         self.lines(command)
     }
 
-    /// Returns the lines that it prints on this library in the same host environment on the C library, whatever its exit status:
-    /// some programs end the C library's server.
+    /// Returns the lines that it prints on this library in the same host environment on the C
+    /// library, whatever its exit status: some programs end the C library's server.
     #[track_caller]
     pub fn in_host_on_the_c_library(&self, library: &Release) -> Vec<String> {
         self.run(self.launch(library, ComparedServer::CLibrary))

@@ -1,7 +1,9 @@
 //! `peal serve` as a process, and the commands that use its admin socket.
 use crate::{Done, finish, guests, in_process::soon, peal, run};
 use peal_client::{Client, Environment};
-use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleList, ask};
+use peal_server::admin::{
+    AdminReply, AdminRequest, ModuleCall, ModuleList, request as admin_request,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -98,7 +100,7 @@ impl Place {
     /// Returns the modules of its server and their states.
     #[track_caller]
     pub fn modules(&self) -> ModuleList {
-        let reply = ask(&self.socket(), &AdminRequest::Module(ModuleCall::List))
+        let reply = admin_request(&self.socket(), &AdminRequest::Module(ModuleCall::List))
             .unwrap()
             .reply()
             .unwrap();

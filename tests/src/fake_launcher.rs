@@ -1,6 +1,6 @@
-//! Launcher of a job over several nodes, as a test plays it. Each node is a `peal host-server` on this
-//! machine, with the launcher's end of its socket in the test. The launcher carries fences, requests
-//! for values and events between the nodes, as Slurm's plugin and Open MPI's daemons do.
+//! Launcher of a job over several nodes, as a test plays it. Each node is a `peal host-server` on
+//! this machine, with the launcher's end of its socket in the test. The launcher carries fences,
+//! requests for values and events between the nodes, as Slurm's plugin and Open MPI's daemons do.
 use crate::peal;
 use peal_model::{
     Bytes, DataArray, Info, Infos, IofChannel, Nspace, Proc, Rank, Status, Text, Value, code, key,
@@ -469,8 +469,8 @@ fn command_with_pipes(program: &Path) -> Command {
     command
 }
 
-/// Returns the command for the server of a node, without its socket. It reads `peal.toml` in `dir` if there
-/// is one.
+/// Returns the command for the server of a node, without its socket. It reads `peal.toml` in `dir`
+/// if there is one.
 pub fn server_command(dir: &Path, node: usize) -> Command {
     let runtime = dir.join(format!("n{node}"));
     std::fs::create_dir_all(&runtime).unwrap();

@@ -1,4 +1,4 @@
-//! A server that sends to Peal's client whatever a test wants.
+//! A server that sends any messages of a test to Peal's client.
 use crate::in_process::soon;
 use peal_client::{Client, ClientSettings, Environment};
 use peal_model::{CommandCode, Event, JobInfo, Nspace, Proc, Rank, Reply, Request, code};

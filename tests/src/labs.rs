@@ -6,7 +6,8 @@ pub use peal_labs::{
 };
 use std::{path::PathBuf, process::Command, time::Duration};
 
-/// Time limit of a job in a lab. Slurm itself waits for ten minutes for a step that dies at its start.
+/// Time limit of a job in a lab. Slurm itself waits for ten minutes for a step that dies at its
+/// start.
 pub const JOB_LIMIT: Duration = Duration::from_secs(60);
 
 /// Directory of the labs that all nodes share.
@@ -17,8 +18,8 @@ pub fn all_is_tried() -> bool {
     std::env::var_os("PEAL_LABS_WHOLE").is_some()
 }
 
-/// Returns the description of a lab in which the programs of this workspace are visible, for tests with
-/// `#[needs(slurm_lab)]` or `#[needs(mpirun_lab)]`.
+/// Returns the description of a lab in which the programs of this workspace are visible, for tests
+/// with `#[needs(slurm_lab)]` or `#[needs(mpirun_lab)]`.
 pub fn lab_setup(nodes: u32, libraries: &LabLibraries) -> LabSetup {
     let test = std::env::current_exe().unwrap();
     let built = test.ancestors().nth(2).expect("tests lie in target/*/deps");
@@ -120,7 +121,8 @@ impl RankLine {
 pub enum ProbeOutcome {
     /// The job succeeds. Its ranks print these lines, and that `PMIx_Finalize` succeeded.
     Completes(&'static [RankLine]),
-    /// The launcher ends the job. No rank gets to `PMIx_Finalize`, and no rank waits in vain for its end.
+    /// The launcher ends the job. No rank gets to `PMIx_Finalize`, and no rank waits in vain for
+    /// its end.
     IsEnded(ExpectedExit),
 }
 
@@ -201,7 +203,8 @@ pub fn check_probes(lab: &impl ProbedLab, cases: &[ProbeCase]) {
     }
 }
 
-/// Asserts that a probe's ranks have loaded these files: their own library, and that of the launcher's server.
+/// Asserts that a probe's ranks have loaded these files: their own library, and that of the
+/// launcher's server.
 #[track_caller]
 pub fn check_libraries(lab: &impl ProbedLab, own: &str, servers: &str) {
     let done = run_in_lab(lab, 1, "probe_pmix libraries").expect_status(0);

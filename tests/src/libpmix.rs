@@ -76,8 +76,8 @@ impl Release {
         directories.join(":")
     }
 
-    /// Returns words before a program of a job by which ranks with odd numbers use this release. The
-    /// others use that of their environment.
+    /// Returns words before a program of a job by which ranks with odd numbers use this release.
+    /// The others use that of their environment.
     pub fn on_odd_ranks(&self) -> [OsString; 4] {
         let directories = self.search_path(Path::new("$LD_LIBRARY_PATH"));
         let script = format!(

@@ -57,8 +57,8 @@ impl OpenMpi {
         }
     }
 
-    /// Returns the same release with its ranks on this library. The launcher of the release keeps its
-    /// own library.
+    /// Returns the same release with its ranks on this library. The launcher of the release keeps
+    /// its own library.
     pub fn with_ranks_on(&self, library: &Release) -> OpenMpi {
         OpenMpi {
             rank_library: Some(library.clone()),
@@ -147,8 +147,8 @@ pub fn shmem() -> Vec<PathBuf> {
     vec![c_program("shmem")]
 }
 
-/// Returns a program that prints the version of `libpmix` that an MPI rank has loaded, for tests with
-/// `#[needs(mpi4py)]`.
+/// Returns a program that prints the version of `libpmix` that an MPI rank has loaded, for tests
+/// with `#[needs(mpi4py)]`.
 #[track_caller]
 pub fn library_version() -> Vec<PathBuf> {
     let script = "import ctypes, mpi4py.MPI\n\
@@ -182,8 +182,8 @@ pub fn mpi4py(modules: &str) -> Vec<PathBuf> {
 /// scheduling turn.
 pub const SUITE_LIMIT: Duration = Duration::from_secs(900);
 
-/// Returns the numbers of tests that each rank ran, skipped and failed. Lines of different ranks may
-/// be mixed.
+/// Returns the numbers of tests that each rank ran, skipped and failed. Lines of different ranks
+/// may be mixed.
 pub fn counted(done: &Done) -> BTreeSet<(&'static str, String)> {
     let mut counts = BTreeSet::new();
     for what in ["Ran ", "skipped=", "errors=", "failures="] {

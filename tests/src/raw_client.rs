@@ -1,4 +1,4 @@
-//! A client that sends whatever bytes a test wants.
+//! A client that sends any bytes of a test.
 use crate::in_process::{Node, soon};
 use peal_model::{Info, Proc, Request, Status};
 use peal_wire::{

@@ -9,7 +9,8 @@ use std::{
 /// Number of procs.
 const PROCS: u32 = 2;
 
-/// Runs the program on this library, kills its server, and returns the lines of both procs after that.
+/// Runs the program on this library, kills its server, and returns the lines of both procs after
+/// that.
 #[track_caller]
 pub fn lose(server: ComparedServer, library: &Release) -> Vec<String> {
     match server {

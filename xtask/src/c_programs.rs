@@ -1,6 +1,6 @@
 //! Compilation of the C programs: those in `tests/c`, which are linked with the real `libpmix`,
-//! into `target/c`, those of the bench and the labs into directories of their own, and some with AddressSanitizer into
-//! `target/c/sanitized`.
+//! into `target/c`, those of the bench and the labs into directories of their own, and some with
+//! AddressSanitizer into `target/c/sanitized`.
 use crate::command::{run, run_quietly};
 use anyhow::{Context, Result};
 use std::{
@@ -67,8 +67,8 @@ pub fn build_hello(root: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns true if the compiler has AddressSanitizer's library. It prints the path of a library that
-/// it has, and the bare name of any other.
+/// Returns true if the compiler has AddressSanitizer's library. It prints the path of a library
+/// that it has, and the bare name of any other.
 fn has_sanitizer() -> bool {
     let path = run_quietly(Command::new("cc").arg("-print-file-name=libasan.so"));
     path.is_ok_and(|path| Path::new(path.trim()).is_absolute())

@@ -37,12 +37,12 @@ pub fn run_quietly(command: &mut Command) -> Result<String> {
         .output()
         .with_context(|| format!("running `{}`", shown(command)))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let output_text = String::from_utf8_lossy(&output.stderr);
         bail!(
             "`{}` failed: {}\n{}",
             shown(command),
             output.status,
-            said.trim_end()
+            output_text.trim_end()
         );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

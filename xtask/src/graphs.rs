@@ -93,12 +93,12 @@ fn crates(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
     .args(selection);
     let lines = run_quietly(&mut tree)?;
     // Words in brackets, such as paths, do not affect what is compiled.
-    let is_told = |word: &&str| !word.starts_with('(') && !word.ends_with(')');
+    let is_shown = |word: &&str| !word.starts_with('(') && !word.ends_with(')');
     Ok(lines
         .lines()
         .map(|line| {
             line.split(' ')
-                .filter(is_told)
+                .filter(is_shown)
                 .collect::<Vec<_>>()
                 .join(" ")
         })

@@ -21,7 +21,7 @@ pub fn confines() -> bool {
     rules.is_ok() && status.contains("\nSeccomp:")
 }
 
-/// Returns true if the kernel reports TCP sockets by netlink. It is asked for the listening ones,
+/// Returns true if the kernel reports TCP sockets by netlink. The query is for the listening ones,
 /// and may answer with an error.
 pub fn tells_of_sockets() -> bool {
     /// Message type `SOCK_DIAG_BY_FAMILY`.

@@ -115,13 +115,16 @@ struct UpOptions {
     /// Directory with the libpmix.so.2 of programs, instead of the installed one
     #[arg(long, value_name = "DIR")]
     client_libraries: Option<PathBuf>,
-    /// Show a path below /tmp, /run, /etc, /usr, /var or /dev on the nodes; the repository and this directory always are
+    /// Show a path below /tmp, /run, /etc, /usr, /var or /dev on the nodes; the repository and this
+    /// directory always are
     #[arg(long, value_name = "PATH")]
     share: Vec<PathBuf>,
-    /// Show a file or directory at another path, on all nodes or on one, as in `n1:my.toml:/etc/peal/peal.toml`
+    /// Show a file or directory at another path, on all nodes or on one, as in
+    /// `n1:my.toml:/etc/peal/peal.toml`
     #[arg(long, value_name = "[NODE:]PATH:TARGET")]
     mount: Vec<MountArgument>,
-    /// Width of Slurm's tree of daemons; below the number of nodes, fences without data wait for other nodes
+    /// Width of Slurm's tree of daemons; below the number of nodes, fences without data wait for
+    /// other nodes
     #[arg(long, value_name = "N", default_value_t = 50)]
     tree_width: u32,
     /// Time after which a fence under Slurm fails, in seconds

@@ -1,5 +1,5 @@
-//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `labs`, `guests`,
-//! `libpmix`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
+//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `labs`,
+//! `guests`, `libpmix`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
 mod binaries;

@@ -131,6 +131,7 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
         need(
             "c_tools",
             "needs the tools for components in C (clang with wasi-libc, or zig)",
+            // `prepare` builds the component if the tools are there, so it shows that they work.
             component("echo-c"),
         ),
         need(
@@ -243,7 +244,8 @@ fn runs(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Returns true if `python3` can load the C library's binding. A package fits one release of Python.
+/// Returns true if `python3` can load the C library's binding. A package fits one release of
+/// Python.
 fn has_python_binding(test_servers: &Path) -> bool {
     let mut command = Command::new("python3");
     command

@@ -17,8 +17,8 @@ const GROUPS: u32 = 100_000;
 /// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub struct Soak {
-    /// Run each fuzz target, random calls of the C library's functions, and an attack by fuzzed requests, for this
-    /// time in seconds
+    /// Run each fuzz target, random calls of the C library's functions, and an attack by fuzzed
+    /// requests, for this time in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Start the random numbers here; a run prints its seed, by which it can be repeated
@@ -170,7 +170,7 @@ impl Soak {
 fn seed_of_the_moment() -> Result<u32> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
-        .context("the clock stands before 1970")?;
+        .context("the clock is before 1970")?;
     Ok(now.subsec_nanos() | 1)
 }
 

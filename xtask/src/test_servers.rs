@@ -1,7 +1,7 @@
-//! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog from Debian's
-//! packages, unpacked but not installed, so that no daemon starts and root is not needed; and an
-//! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]), and Slurm and the C library's
-//! binding for Python, unpacked as well.
+//! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog
+//! from Debian's packages, unpacked but not installed, so that no daemon starts and root is not
+//! needed; and an SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]), and
+//! Slurm and the C library's binding for Python, unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -83,8 +83,8 @@ fn rsyslog(directory: &Path) -> Result<()> {
     unpack(&unpacked, &PACKAGES, "usr/sbin/rsyslogd")
 }
 
-/// Gets Slurm for the labs. Its files and those of munge have fixed places; a lab lays the directory over the `/usr` of
-/// its nodes.
+/// Gets Slurm for the labs. Its files and those of munge have fixed places; a lab lays the
+/// directory over the `/usr` of its nodes.
 fn slurm(directory: &Path) -> Result<()> {
     let unpacked = slurm_packages(directory);
     unpack(&unpacked, &SLURM_PACKAGES, "usr/sbin/slurmd-wlm")?;

@@ -1,4 +1,4 @@
-//! Formatting that a log request asks for. Unknown directives are refused, not ignored.
+//! Formatting that a log request selects. Unknown directives are refused, not ignored.
 use crate::texts::RESERVED;
 use peal_sdk::{Info, InfoFlags, LogRequest, Value, key, status};
 

@@ -12,7 +12,7 @@ pub struct LinePrefix {
 }
 
 impl LinePrefix {
-    /// Returns the prefix that a request asks for, for the channel of this name.
+    /// Returns the prefix that a request selects, for the channel of this name.
     pub fn requested(directives: &LogDirectives, name: &str) -> LinePrefix {
         LinePrefix {
             time: directives.dated.then_some(directives.timestamp),

@@ -53,8 +53,8 @@ impl Texts {
 /// Reads data and formatting of a request, by [`Texts::of`]. Calls the host once for each.
 ///
 /// # Errors
-/// Those of [`LogDirectives::of`], and [`status::PMIX_ERR_BAD_PARAM`] for a value of the wrong type and
-/// for a request without data.
+/// Those of [`LogDirectives::of`], and [`status::PMIX_ERR_BAD_PARAM`] for a value of the wrong type
+/// and for a request without data.
 pub fn read(request: &LogRequest) -> Result<(LogDirectives, Texts), i32> {
     let data = request.data();
     let directives = LogDirectives::of(request, &data)?;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_under_the_own_key_and_payload_under_nobodys() {
+    fn text_has_its_own_key_and_payload_a_common_one() {
         let request = LogRequest::for_test(OWN)
             .with(OWN, "first")
             .with("site.load", 5u32)
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boolean_stands_for_the_payload() {
+    fn boolean_means_the_payload() {
         let request = || LogRequest::for_test(OWN).with(OWN, true);
         assert!(
             texts(&request().with("site.load", 5u32))

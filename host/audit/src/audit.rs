@@ -123,11 +123,11 @@ impl AuditTrail {
         )?;
         let writer = Arc::new(Mutex::new(writer));
         let queue = Arc::new(EntryQueue::new(settings.queue.max(1)));
-        let theirs = (writer.clone(), ledger, queue.clone());
+        let writer_parts = (writer.clone(), ledger, queue.clone());
         let patience = settings.checkpoint_time;
         let started = thread::Builder::new()
             .name("peal-audit".into())
-            .spawn(move || run_writer(&theirs.0, &theirs.1, &theirs.2, patience));
+            .spawn(move || run_writer(&writer_parts.0, &writer_parts.1, &writer_parts.2, patience));
         let thread = Mutex::new(Some(started.map_err(AuditError::Thread)?));
         Ok(AuditTrail(Arc::new(Inner {
             queue,

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_dropped_records_and_name_their_neighbours() {
+    fn runs_are_dropped_records_and_name_adjacent_ones() {
         let range = DroppedRange::of((0, [9; 32]), &rows("xx-x--xx", 1), 1000).unwrap();
         assert_eq!(runs(&range), [(1, 2), (4, 4), (7, 8)]);
         assert_eq!(

@@ -181,7 +181,11 @@ pub struct AdmissionDenial {
     pub cause: Option<String>,
 }
 
-/// Denials of one user for one cause.
+/// The cause in the example of a [`RefusalGroup`] that counts calls of a connection policy. Their
+/// decisions are counted in another group.
+pub(crate) const POLICY_CALL: &str = "call of a policy";
+
+/// Denials of one user for one cause, or calls of a connection policy that refused or failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RefusalGroup {
     /// The uid as given by the kernel; `None` if unknown or if there were too many users.
@@ -194,6 +198,14 @@ pub struct RefusalGroup {
     pub last: u64,
     /// The first denial.
     pub example: AdmissionDenial,
+}
+
+impl RefusalGroup {
+    /// Returns true if the group counts calls of a policy. These denied nothing by themselves:
+    /// after a failed call the connection may have been accepted.
+    pub(crate) fn counts_calls(&self) -> bool {
+        self.example.cause.as_deref() == Some(POLICY_CALL)
+    }
 }
 
 /// Cause of a gap.
@@ -341,6 +353,12 @@ impl AuditEntry {
                     ..none
                 }
             }
+            AuditEntry::Refusals(group) if group.counts_calls() => Columns {
+                module: group.example.by.clone(),
+                uid: group.uid,
+                outcome: Some(group.example.reason.clone()),
+                ..none
+            },
             AuditEntry::Refusals(RefusalGroup { uid, example, .. }) => Columns {
                 uid: *uid,
                 ..AuditEntry::Denied(example.clone()).columns(module)

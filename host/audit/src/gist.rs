@@ -166,9 +166,14 @@ impl RefusalGroup {
         let gist = self.example.gist();
         // Rounded up and at least 1, since denials may come within the same second.
         let seconds = last.saturating_sub(*first).div_ceil(1000).max(1);
+        let unit = if self.counts_calls() {
+            "calls"
+        } else {
+            "times"
+        };
         Gist {
             why: format!(
-                "{count} times within {}: {}",
+                "{count} {unit} within {}: {}",
                 counted(seconds, "second"),
                 gist.why
             ),

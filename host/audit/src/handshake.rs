@@ -108,8 +108,8 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
     Some(facts)
 }
 
-/// Returns the status with which a policy refused a connection in this call; `None` if the policy
-/// did not refuse.
+/// Returns the status with which a policy refused a connection in this call, or with which the call
+/// failed; `None` for other calls. What a failure means for the connection is decided elsewhere.
 pub(crate) fn refusal(record: &CallRecord) -> Option<Status> {
     let CallSubject::Policy(call) = &record.subject else {
         return None;

@@ -2,9 +2,12 @@
 use peal_sandbox::{CallEnd, Returned};
 use std::borrow::Cow;
 
+/// The first word of the outcome of a failed call.
+pub(crate) const FAILED: &str = "failed";
+
 /// The first words of all outcomes: of decisions and denials, of policies, of other calls.
 pub const OUTCOMES: [&str; 9] = [
-    "granted", "denied", "pass", "grant", "deny", "status", "done", "init", "failed",
+    "granted", "denied", "pass", "grant", "deny", "status", "done", "init", FAILED,
 ];
 
 /// Returns the outcome of a call.
@@ -22,8 +25,8 @@ pub(crate) fn outcome(end: &CallEnd) -> Cow<'static, str> {
             },
         },
         CallEnd::Failed(failure) => match failure.limit {
-            Some(limit) => format!("failed:{}", limit.name()).into(),
-            None => format!("failed:{}", failure.kind.status()).into(),
+            Some(limit) => format!("{FAILED}:{}", limit.name()).into(),
+            None => format!("{FAILED}:{}", failure.kind.status()).into(),
         },
     }
 }

@@ -148,8 +148,8 @@ impl EntryQueue {
         taken
     }
 
-    /// Waits for work. Entries that no caller waits for are held back up to [`GATHER_TIME`], or until
-    /// there are `enough` of them.
+    /// Waits for work. Entries that no caller waits for are held back up to [`GATHER_TIME`], or
+    /// until there are `enough` of them.
     pub(crate) fn wait(&self, patience: Duration, enough: usize) -> WriterWork {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;

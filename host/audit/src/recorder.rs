@@ -1,7 +1,7 @@
 //! Recorder of the calls of one module.
 use crate::{
-    AdmissionDenial, AuditEntry, AuditTrail, CallEntry, EntryError, ModuleFacts, handshake,
-    module_record::ModuleRecord,
+    AdmissionDenial, AuditEntry, AuditTrail, CallEntry, EntryError, ModuleFacts,
+    entry::POLICY_CALL, handshake, module_record::ModuleRecord, outcome::outcome,
 };
 use peal_model::Hook;
 use peal_sandbox::{CallRecord, CallSubject, Recorder};
@@ -9,10 +9,6 @@ use std::sync::Arc;
 
 /// The golden ratio as a fraction of 2^64. Multiples of it are spread evenly.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The cause of a denial that is the call of a policy. The decision that follows is counted as
-/// well.
-const CALL: &str = "call of a policy";
 
 struct ModuleRecorder {
     audit: AuditTrail,
@@ -34,8 +30,8 @@ impl AuditTrail {
 }
 
 impl ModuleRecorder {
-    /// Returns true if this call refused a connection like a recent one and was therefore only
-    /// counted.
+    /// Returns true if this call refused a connection, or failed, like a recent one and was
+    /// therefore only counted.
     fn is_counted(&self, record: &CallRecord) -> bool {
         let (Some(status), CallSubject::Policy(call)) =
             (handshake::refusal(record), &record.subject)
@@ -47,7 +43,8 @@ impl ModuleRecorder {
             hook: Some(Hook::Connection.name().to_owned()),
             by: Some(self.module_record.name.clone()),
             status: Some(status),
-            cause: Some(CALL.to_owned()),
+            reason: outcome(&record.end).into_owned(),
+            cause: Some(POLICY_CALL.to_owned()),
             ..AdmissionDenial::default()
         })
     }

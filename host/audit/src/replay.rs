@@ -129,11 +129,11 @@ impl<'a> Replayer<'a> {
     }
 
     /// Replays the calls that match `filter`, instance by instance, and passes each result to
-    /// `tell`.
+    /// `report`.
     pub fn replay(
         &mut self,
         filter: &Filter,
-        mut tell: impl FnMut(Replayed),
+        mut report: impl FnMut(Replayed),
     ) -> Result<(), ReplayError> {
         let wanted = Filter {
             kinds: vec![kind::CALL.to_owned()],
@@ -174,7 +174,7 @@ impl<'a> Replayer<'a> {
         for ((_, instance), calls) in instances {
             self.instance(instance, &calls, &mut |replayed: Replayed| {
                 if seqs.contains(&replayed.seq) {
-                    tell(replayed);
+                    report(replayed);
                 }
             })?;
         }
@@ -186,7 +186,7 @@ impl<'a> Replayer<'a> {
         &mut self,
         number: u64,
         calls: &[u64],
-        tell: &mut dyn FnMut(Replayed),
+        report: &mut dyn FnMut(Replayed),
     ) -> Result<(), ReplayError> {
         let mut running: Running<'_> = Running::NotYet;
         let Some(first) = calls
@@ -205,7 +205,7 @@ impl<'a> Replayer<'a> {
                 if let Some((seq, _, call)) = self.read(*seq)? {
                     let was = outcome(&call.record.end).into_owned();
                     let why = ReplayResult::Not("the facts of its module are not kept any more");
-                    tell(Replayed {
+                    report(Replayed {
                         seq,
                         module: String::new(),
                         was,
@@ -233,7 +233,7 @@ impl<'a> Replayer<'a> {
                     running.skip()
                 }
             };
-            tell(Replayed {
+            report(Replayed {
                 seq,
                 module: facts.name.clone(),
                 was: outcome_was,

@@ -93,11 +93,11 @@ impl TrailDatabase {
     }
 
     fn log_failure<T>(&self, done: Result<T, AuditError>) -> Option<T> {
-        let tell = |error: &AuditError| {
+        let log = |error: &AuditError| {
             if let Some(left_out) = self.failures.allow(Instant::now()) {
                 tracing::error!(%error, left_out, "old audit records not dropped");
             }
         };
-        done.inspect_err(tell).ok()
+        done.inspect_err(log).ok()
     }
 }

@@ -91,7 +91,7 @@ impl fmt::Display for Finding {
             Finding::Removed { from, to } if from == to => write!(f, "record {from} was removed"),
             Finding::Removed { from, to } => write!(f, "records {from} to {to} were removed"),
             Finding::Reordered { seq, to } => {
-                write!(f, "record {seq} was reordered: it stands at {to}")
+                write!(f, "record {seq} was reordered: its position is {to}")
             }
             Finding::Inserted { seq } => write!(f, "record {seq} was inserted"),
             Finding::Rewritten { after, to } => {

@@ -267,10 +267,10 @@ impl TrailWriter {
             })
         };
         // Each of these entries takes room itself, so they come at intervals.
-        let is_told = self
+        let is_reported = self
             .drops_recorded_at
             .is_none_or(|at| at.elapsed() >= BETWEEN_GONE);
-        let gone = if is_told {
+        let gone = if is_reported {
             self.unrecorded_drops.take()
         } else {
             None

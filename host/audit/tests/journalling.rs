@@ -1,4 +1,5 @@
-//! The journal: whenever a server ends, what it told is in the trail; and who changes the journal is found out.
+//! Tests of the journal: answered decisions are in the trail after any end of the server, and
+//! changes of the journal are found.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,5 @@
-//! Tests of retention: the records that go where there is no room, those that stay, and how both are told.
+//! Tests of retention: records that are dropped without space, records that stay, and how dropped
+//! ones are counted.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -102,7 +103,7 @@ fn sql(place: &Place, text: &str) {
 }
 
 #[test]
-fn decisions_stay_while_others_go_and_dropped_records_are_told() {
+fn decisions_stay_and_dropped_records_are_counted() {
     let place = Place::new();
     flooded(&place);
     assert_eq!(
@@ -139,7 +140,7 @@ fn decisions_stay_while_others_go_and_dropped_records_are_told() {
 }
 
 #[test]
-fn removed_record_is_told_apart_from_dropped_ones() {
+fn removed_record_is_distinguished_from_dropped_ones() {
     for (what, edit, wanted) in [
         (
             "a decision",
@@ -217,7 +218,8 @@ fn decisions_between_dropped_ones_cannot_be_rewritten() {
 
 /// Writes the hash of a record anew, from that of the dropped one before.
 fn rehash(path: &Path, seq: u64, place: &Place) {
-    // As somebody would who has kept the records that were dropped: any hash that fits what follows it will do here.
+    // As somebody would who has kept the records that were dropped: any hash that fits what follows
+    // it will do here.
     let statement = || {
         let trail = Trail::open_to_read(path).unwrap();
         trail.dropped().unwrap()

@@ -264,7 +264,7 @@ fn too_small(place: &Place, on_failure: RecordFailurePolicy) -> (AuditTrail, pea
 }
 
 #[test]
-fn unrecordable_decision_is_denied_or_told_as_configured() {
+fn unrecordable_decision_is_denied_or_traced_as_configured() {
     for (on_failure, safe) in [
         (RecordFailurePolicy::Deny, CommitResult::No),
         (RecordFailurePolicy::Continue, CommitResult::Yes),

@@ -1,4 +1,4 @@
-//! Whatever a guest does, it does again.
+//! Replayed calls of guests give the recorded results.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

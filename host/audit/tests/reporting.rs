@@ -1,4 +1,4 @@
-//! The page that shows a trail: all of it is there, and whatever somebody chose is text on it.
+//! Tests of the HTML report: it shows the whole trail, and names from outside are text on it.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,10 +12,10 @@ use peal_audit::{
 };
 use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict, reason};
 use peal_model::{
-    EventSubject, JobControlSubject, PolicyRequest, PolicySubject, Range, Status, TargetProc,
-    UserIdentity, code,
+    ConnectionKind, ConnectionSubject, EventSubject, Info, JobControlSubject, Key, PeerInfo,
+    PolicyRequest, PolicySubject, Range, Status, TargetProc, UserIdentity, Value, code,
 };
-use peal_sandbox::{Digest, Grants, Module, ModuleLimits, Services};
+use peal_sandbox::{Digest, Grants, Module, ModuleLimits, PolicyCall, Services};
 use peal_store::Filter;
 use std::{collections::BTreeSet, sync::Arc, sync::mpsc, time::Duration};
 use support::{Place, component, engine, event, limits, proc, request};
@@ -45,7 +45,7 @@ fn shown(place: &Place) -> String {
     )
 }
 
-/// A module all of whose names are chosen by somebody.
+/// A module with hostile names.
 fn load(audit: &AuditTrail, name: &str, kind: &str, limits: ModuleLimits) -> Module {
     let bytes = component(kind);
     let facts = ModuleFacts {
@@ -294,6 +294,36 @@ fn report_lists_reach_of_modules_and_denied_requests() {
         ..Filter::default()
     };
     assert_eq!(report(&place, &wanted).records(), 0);
+}
+
+#[test]
+fn counted_calls_of_a_policy_are_calls_and_no_denials() {
+    let place = Place::new();
+    let audit = place.audit();
+    let module = load(&audit, "judge", "judge", limits());
+    let connection = |ask: i32| PolicyCall {
+        number: 1,
+        request: request(PolicySubject::Connection(ConnectionSubject {
+            kind: ConnectionKind::Tool,
+            peer: PeerInfo {
+                pid: Some(1),
+                release: "4.2.2".to_owned(),
+            },
+            infos: vec![Info::new(Key::new("test.ask").unwrap(), Value::Int(ask))],
+        })),
+        steps: Arc::default(),
+    };
+    const REFUSES: i32 = 2;
+    const FAILS: i32 = 4;
+    for ask in [REFUSES, FAILS].into_iter().flat_map(|ask| [ask; 3]) {
+        module.decide(&connection(ask));
+    }
+    drop((audit, module));
+    let found = report(&place, &Filter::default());
+    let sum = found.timeline.sum();
+    assert_eq!((sum.denied, sum.failures), (0, 3), "{found:?}");
+    assert_eq!(found.count("refusals"), 2, "{found:?}");
+    assert_eq!(sum.failures, found.failures.values().sum::<u64>());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Every kind of edit to the database is found, and named; and what was not edited is not accused.
+//! Edits to the database: each kind is found and named, and unchanged records are not reported.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -44,7 +44,7 @@ fn sql(path: &Path, text: &str) {
     Connection::open(path).unwrap().execute_batch(text).unwrap();
 }
 
-/// Writes all hashes anew, as somebody can who knows how they are made.
+/// Writes all hashes anew, as an attacker can.
 fn rehash(path: &Path) {
     let rows = {
         let trail = Trail::open_to_read(path).unwrap();
@@ -100,12 +100,12 @@ const EDITS: [(&str, &str, &str); 25] = [
     (
         "exchanged",
         "update record set seq = -5 where seq = 5; update record set seq = 5 where seq = 6; update record set seq = 6 where seq = -5",
-        "record 5 was reordered: it stands at 6",
+        "record 5 was reordered: its position is 6",
     ),
     (
         "exchanged from afar",
         "update record set seq = -4 where seq = 4; update record set seq = 4 where seq = 12; update record set seq = 12 where seq = -4",
-        "record 4 was reordered: it stands at 12",
+        "record 4 was reordered: its position is 12",
     ),
     (
         "inserted",

@@ -1,5 +1,5 @@
 //! Debian packages, for root.
-use crate::{BuildError, Say, command::run_quietly};
+use crate::{BuildError, ProgressCallback, command::run_quietly};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
 /// Returns true if packages can be installed: apt exists and the user is root.
@@ -9,8 +9,8 @@ pub fn is_available() -> bool {
 }
 
 /// Installs packages.
-pub fn install(packages: &[&str], say: Say<'_>) -> Result<(), BuildError> {
-    say(&format!("installing {} (once)", packages.join(" ")));
+pub fn install(packages: &[&str], progress: ProgressCallback<'_>) -> Result<(), BuildError> {
+    progress(&format!("installing {} (once)", packages.join(" ")));
     run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
     let mut install = Command::new("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive").args([

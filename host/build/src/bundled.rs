@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rust_sdk_stands_alone() {
+    fn rust_sdk_has_no_dependency_outside() {
         let manifest = carried(Language::Rust)
             .find(|(path, _)| *path == "sdk/rust/Cargo.toml")
             .unwrap()

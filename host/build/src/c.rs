@@ -1,6 +1,6 @@
 //! C: clang with the C library of WASI, without functions that would import from the host.
 use crate::{
-    BuildError, BuildTools, Project, Say, apt,
+    BuildError, BuildTools, ProgressCallback, Project, apt,
     command::{run, run_quietly},
     encode,
     error::of_file,
@@ -76,13 +76,13 @@ fn probe_dir() -> std::io::Result<TempDir> {
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
-    say: Say<'_>,
+    progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
-    let compiler = find(tools, say)?;
+    let compiler = find(tools, progress)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let sdk = project.sdk().join("c");
     let core = project.target().join("core.wasm");
-    say("compiling");
+    progress("compiling");
     let mut command = compiler.command();
     command.args([
         "-O2",
@@ -116,7 +116,10 @@ fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
 }
 
 /// Finds a compiler; installs one if allowed.
-pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildError> {
+pub(crate) fn find(
+    tools: &BuildTools,
+    progress: ProgressCallback<'_>,
+) -> Result<Compiler, BuildError> {
     let any = || {
         // An SDK that the user names precedes the compilers on `PATH`.
         let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin/clang"));
@@ -127,7 +130,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildEr
         return Ok(compiler);
     }
     if tools.may_install() && apt::is_available() {
-        apt::install(&DEBIAN_PACKAGES, say)?;
+        apt::install(&DEBIAN_PACKAGES, progress)?;
         // Installed packages are tested like a compiler that was found.
         if let Some(compiler) = any() {
             return Ok(compiler);

@@ -27,10 +27,10 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<String, BuildError> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     // The tools do not promise UTF-8.
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output_text = String::from_utf8_lossy(&output.stderr);
     Err(BuildError::Failed {
         command: shown(command),
-        how: format!("{}\n{}", output.status, said.trim_end()),
+        how: format!("{}\n{}", output.status, output_text.trim_end()),
     })
 }
 

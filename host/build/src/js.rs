@@ -1,7 +1,7 @@
 //! JavaScript: `componentize-qjs` packs the QuickJS engine and the module with its imports into one
 //! component.
 use crate::{
-    BuildError, BuildTools, Project, Say,
+    BuildError, BuildTools, ProgressCallback, Project,
     command::{run, run_captured},
     error::of_file,
     tools, world,
@@ -20,9 +20,9 @@ const VERSION: &str = "0.4.5";
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
-    say: Say<'_>,
+    progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
-    let tool = find(tools, say)?;
+    let tool = find(tools, progress)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
     // `relative` needs two paths without links: the directory of the project is resolved, too.
@@ -37,7 +37,7 @@ pub(crate) fn build(
         entry_text(&project.manifest.roles, &relative(&file, &target)),
     )
     .map_err(of_file(&entry))?;
-    say("packing the module with a JavaScript engine (some seconds)");
+    progress("packing the module with a JavaScript engine (some seconds)");
     let mut command = Command::new(tool);
     command
         .arg("--wit")
@@ -50,7 +50,7 @@ pub(crate) fn build(
         .arg("--module-root")
         .arg(project.root());
     run_captured(command.arg("--output").arg(&out))?
-        .map_err(|said| explain(&project.manifest.roles, file, &said))?;
+        .map_err(|output_text| explain(&project.manifest.roles, file, &output_text))?;
     fs::read(&out).map_err(of_file(&out))
 }
 
@@ -100,8 +100,8 @@ fn relative(file: &Path, from: &Path) -> String {
 }
 
 /// Finds the error of the author's module in the output of the tool.
-fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
-    let missing = said
+fn explain(roles: &[String], file: PathBuf, output_text: &str) -> BuildError {
+    let missing = output_text
         .split_once(MISSING)
         .and_then(|(_, rest)| rest.split_once('.'));
     let role = missing.and_then(|(name, _)| roles.iter().find(|role| export(role) == name));
@@ -114,12 +114,17 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
         };
     }
     // The tool's own steps precede the error in several layers, with its name for an exception.
-    let errors = said.lines().skip_while(|line| !line.starts_with("Error: "));
+    let errors = output_text
+        .lines()
+        .skip_while(|line| !line.starts_with("Error: "));
     let text = errors.collect::<Vec<_>>().join("\n");
     let own = text
         .split_once(" JavaScript module: Error: ")
         .or_else(|| text.split_once(" module evaluation: Error: "));
-    let own = own.map_or(if text.is_empty() { said } else { &text }, |(_, own)| own);
+    let own = own.map_or(
+        if text.is_empty() { output_text } else { &text },
+        |(_, own)| own,
+    );
     // The engine names files relative to the root of modules.
     BuildError::Source {
         file,
@@ -132,7 +137,10 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
 }
 
 /// Finds the tool; installs it if allowed.
-pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+pub(crate) fn find(
+    tools: &BuildTools,
+    progress: ProgressCallback<'_>,
+) -> Result<PathBuf, BuildError> {
     // The directory of tools precedes `PATH`, because it has the tested release.
     let prefix = tools.dir.join("js");
     let own = prefix.join("node_modules/.bin/componentize-qjs");
@@ -145,7 +153,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildErr
     if !tools.may_install() {
         return Err(missing());
     }
-    say(&format!(
+    progress(&format!(
         "installing componentize-qjs {VERSION} into {} (once, 40 MB)",
         prefix.display()
     ));
@@ -182,10 +190,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syntax_error_is_told_without_the_tools_layers() {
-        let said = "Error: : Failed to evaluate user JavaScript module: Failed to declare JavaScript module: Error: unexpected \
+    fn syntax_error_is_shown_without_the_tools_layers() {
+        let output_text = "Error: : Failed to evaluate user JavaScript module: Failed to declare JavaScript module: Error: unexpected \
                     token in expression: ';'\n    at /module.js:3:13\n";
-        let error = explain(&[], PathBuf::from("module.js"), said).to_string();
+        let error = explain(&[], PathBuf::from("module.js"), output_text).to_string();
         assert_eq!(
             error,
             "module.js does not build:\nunexpected token in expression: ';'\n    at module.js:3:13"
@@ -194,9 +202,9 @@ mod tests {
 
     #[test]
     fn exception_while_building_keeps_its_stack() {
-        let said = "Error: : Failed to evaluate user JavaScript module: Failed to finish JavaScript module evaluation: Error: \
+        let output_text = "Error: : Failed to evaluate user JavaScript module: Failed to finish JavaScript module evaluation: Error: \
                     nosuch is not defined\n    at helper (/module.js:2:24)\n    at <anonymous> (/module.js:3:1)\n";
-        let error = explain(&[], PathBuf::from("module.js"), said).to_string();
+        let error = explain(&[], PathBuf::from("module.js"), output_text).to_string();
         let stack = "nosuch is not defined\n    at helper (module.js:2:24)\n    at <anonymous> (module.js:3:1)";
         assert_eq!(error, format!("module.js does not build:\n{stack}"));
     }
@@ -204,10 +212,10 @@ mod tests {
     #[test]
     fn missing_export_names_role_and_remedy() {
         let roles = ["event-handler".to_owned(), "log-channel".to_owned()];
-        let said = format!(
+        let output_text = format!(
             "Error: : Failed to evaluate: Error: {MISSING}logChannel.\n    at filled (/target/entry.js:5:81)\n"
         );
-        let error = explain(&roles, PathBuf::from("module.js"), &said).to_string();
+        let error = explain(&roles, PathBuf::from("module.js"), &output_text).to_string();
         assert!(
             error.contains("has the role log-channel, and module.js does not export it"),
             "{error}"

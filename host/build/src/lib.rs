@@ -32,4 +32,4 @@ pub use tools::{BuildTools, Install};
 pub use world::world;
 
 /// Callback for progress messages to the user.
-pub type Say<'a> = &'a mut dyn FnMut(&str);
+pub type ProgressCallback<'a> = &'a mut dyn FnMut(&str);

@@ -36,7 +36,7 @@ impl Language {
 
     /// Returns true if a component imports only what it uses, because the compiler removes the
     /// rest. Components in interpreted languages import what the manifest names.
-    pub fn asks_for_what_it_uses(self) -> bool {
+    pub fn detects_imports(self) -> bool {
         matches!(self, Language::Rust | Language::C)
     }
 }
@@ -106,7 +106,7 @@ impl Manifest {
         if !is_name(&manifest.name) {
             return Err(format!("name = {:?}: {NAME_RULE}", manifest.name));
         }
-        if manifest.language.asks_for_what_it_uses() && !manifest.capabilities.is_empty() {
+        if manifest.language.detects_imports() && !manifest.capabilities.is_empty() {
             return Err(format!(
                 "capabilities are for Python and JavaScript; the compiler finds those of a module in {}: remove the line",
                 manifest.language

@@ -1,6 +1,7 @@
 //! A project: a directory with a manifest, sources, an SDK and the contract.
 use crate::{
-    BuildError, BuildTools, Language, MANIFEST, Manifest, Say, c, error::of_file, js, python, rust,
+    BuildError, BuildTools, Language, MANIFEST, Manifest, ProgressCallback, c, error::of_file, js,
+    python, rust,
 };
 use std::{
     fs,
@@ -46,13 +47,17 @@ impl Project {
     }
 
     /// Builds the component and returns its bytes.
-    pub fn build(&self, tools: &BuildTools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+    pub fn build(
+        &self,
+        tools: &BuildTools,
+        progress: ProgressCallback<'_>,
+    ) -> Result<Vec<u8>, BuildError> {
         fs::create_dir_all(&self.target).map_err(of_file(&self.target))?;
         match self.manifest.language {
-            Language::Rust => rust::build(self, tools, say),
-            Language::C => c::build(self, tools, say),
-            Language::Python => python::build(self, tools, say),
-            Language::Js => js::build(self, tools, say),
+            Language::Rust => rust::build(self, tools, progress),
+            Language::C => c::build(self, tools, progress),
+            Language::Python => python::build(self, tools, progress),
+            Language::Js => js::build(self, tools, progress),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Python: `componentize-py` packs the interpreter, the module and its libraries into one
 //! component.
 use crate::{
-    BuildError, BuildTools, Project, Say,
+    BuildError, BuildTools, ProgressCallback, Project,
     command::{run, run_captured},
     error::of_file,
     tools, world,
@@ -19,12 +19,12 @@ const VERSION: &str = "0.25.1";
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
-    say: Say<'_>,
+    progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
-    let tool = find(tools, say)?;
+    let tool = find(tools, progress)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
-    say("packing the module with a Python interpreter (some 20 to 60 s)");
+    progress("packing the module with a Python interpreter (some 20 to 60 s)");
     let mut command = Command::new(tool);
     command.args(["-d"]).arg(&wit).args([
         "-w",
@@ -44,11 +44,11 @@ pub(crate) fn build(
     command
         .env_remove("VIRTUAL_ENV")
         .env("PYTHONDONTWRITEBYTECODE", "1");
-    run_captured(&mut command)?.map_err(|said| {
+    run_captured(&mut command)?.map_err(|output_text| {
         explain(
             &project.manifest.roles,
             project.dir.join("module.py"),
-            &said,
+            &output_text,
         )
     })?;
     fs::read(&out).map_err(of_file(&out))
@@ -69,10 +69,10 @@ fn class(role: &str) -> String {
 
 /// Finds the error of the author's module in the output of the tool: Python's message is between
 /// the tool's own message and a list of the tool's functions.
-fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
-    let own = said
+fn explain(roles: &[String], file: PathBuf, output_text: &str) -> BuildError {
+    let own = output_text
         .split_once("\nAssertionError: ")
-        .map_or(said, |(_, own)| own);
+        .map_or(output_text, |(_, own)| own);
     let own = own
         .split("\n\nCaused by:")
         .next()
@@ -99,15 +99,18 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
         };
     }
     // The tool numbers the module directories: the project's and the SDK's.
-    let said = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
+    let output_text = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
     BuildError::Source {
         file,
-        output: said.trim_start_matches('\n').to_owned(),
+        output: output_text.trim_start_matches('\n').to_owned(),
     }
 }
 
 /// Finds the tool; installs it if allowed.
-pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+pub(crate) fn find(
+    tools: &BuildTools,
+    progress: ProgressCallback<'_>,
+) -> Result<PathBuf, BuildError> {
     // The directory of tools precedes `PATH`, because it has the tested release.
     let own = tools.dir.join("python/bin/componentize-py");
     if tools::is_program(&own) {
@@ -119,7 +122,7 @@ pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildErr
     if !tools.may_install() {
         return Err(missing());
     }
-    say(&format!(
+    progress(&format!(
         "installing componentize-py {VERSION} into {} (once, 50 MB)",
         tools.dir.join("python").display()
     ));
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     /// Output of the tool around an error of the author's module.
-    fn said(error: &str) -> String {
+    fn output_text(error: &str) -> String {
         format!(
             "Traceback (most recent call last):\n  File \"/tools/componentize-py\", line 8, in <module>\n    sys.exit(script())\n\
              AssertionError: {error}\n\nCaused by:\n    SyntaxError\n\nStack backtrace:\n   0: <anyhow::Error>::msg\n"
@@ -161,25 +164,26 @@ mod tests {
     }
 
     #[test]
-    fn syntax_error_is_told_without_native_functions() {
-        let error = said(
+    fn syntax_error_is_shown_without_native_functions() {
+        let error = output_text(
             "  File \"/0/module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n",
         );
-        let told = explain(&[], PathBuf::from("module.py"), &error).to_string();
+        let shown = explain(&[], PathBuf::from("module.py"), &error).to_string();
         let own =
             "  File \"module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax";
-        assert_eq!(told, format!("module.py does not build:\n{own}"));
+        assert_eq!(shown, format!("module.py does not build:\n{own}"));
     }
 
     #[test]
     fn missing_export_names_role_and_remedy() {
         let roles = ["lifecycle".to_owned(), "event-handler".to_owned()];
-        let error = said("AttributeError: module 'module' has no attribute 'EventHandler'\n");
-        let told = explain(&roles, PathBuf::from("module.py"), &error).to_string();
+        let error =
+            output_text("AttributeError: module 'module' has no attribute 'EventHandler'\n");
+        let shown = explain(&roles, PathBuf::from("module.py"), &error).to_string();
         assert!(
-            told.contains("has the role event-handler, and module.py does not export it"),
-            "{told}"
+            shown.contains("has the role event-handler, and module.py does not export it"),
+            "{shown}"
         );
-        assert!(told.contains("`@peal.event_handler`"), "{told}");
+        assert!(shown.contains("`@peal.event_handler`"), "{shown}");
     }
 }

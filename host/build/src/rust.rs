@@ -1,5 +1,5 @@
 //! Rust: finds a toolchain for wasm32-unknown-unknown, installs one if allowed, and runs cargo.
-use crate::{BuildError, BuildTools, Project, Say, apt, command, encode};
+use crate::{BuildError, BuildTools, ProgressCallback, Project, apt, command, encode};
 use std::{
     env,
     ffi::OsString,
@@ -99,10 +99,10 @@ fn next(facts: Facts) -> BuildStep {
 pub(crate) fn build(
     project: &Project,
     tools: &BuildTools,
-    say: Say<'_>,
+    progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
-    let toolchain = find(tools, say)?;
-    say("compiling with cargo (the first time up to two minutes)");
+    let toolchain = find(tools, progress)?;
+    progress("compiling with cargo (the first time up to two minutes)");
     let mut cargo = toolchain.cargo(&project.dir);
     cargo
         .args(["build", "--release", "--target", TARGET])
@@ -114,7 +114,7 @@ pub(crate) fn build(
 }
 
 /// Finds a toolchain for guests; installs one if allowed.
-pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
+pub fn find(tools: &BuildTools, progress: ProgressCallback<'_>) -> Result<Toolchain, BuildError> {
     let mut facts = Facts {
         active_has_std: active_has_std(),
         rustup: tools.may_install() && has_rustup(),
@@ -131,8 +131,8 @@ pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
             }
             BuildStep::InstallDebian => {
                 facts.apt = false;
-                if let Err(error) = apt::install(&DEBIAN_PACKAGES, say) {
-                    say(&error.to_string());
+                if let Err(error) = apt::install(&DEBIAN_PACKAGES, progress) {
+                    progress(&error.to_string());
                 }
                 facts.debian = has_debian();
             }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn rustup_is_asked_before_debian_is_used() {
+    fn rustup_is_used_before_debian() {
         assert_eq!(
             next(Facts {
                 active_has_std: false,

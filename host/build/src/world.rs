@@ -20,13 +20,13 @@ const UNGRANTED_INTERFACES: [&str; 3] = ["call", "amendment", "exception"];
 pub fn world(manifest: &Manifest) -> String {
     let all: Vec<&str> = capabilities().collect();
     let own: Vec<&str> = manifest.capabilities.iter().map(String::as_str).collect();
-    let asked = if manifest.language.asks_for_what_it_uses() {
+    let capabilities = if manifest.language.detects_imports() {
         all
     } else {
         own
     };
     let mut text = format!("package peal:module;\n\nworld {WORLD} {{\n");
-    for import in UNGRANTED_INTERFACES.into_iter().chain(asked) {
+    for import in UNGRANTED_INTERFACES.into_iter().chain(capabilities) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  import peal:pmix/{import}@{VERSION};");
     }

@@ -4,7 +4,7 @@ use crate::{
     config,
 };
 use anyhow::{Error, Result, anyhow, bail};
-use peal_server::admin::{self, AdminReply, AdminRequest, Answers, AskError};
+use peal_server::admin::{self, AdminReply, AdminRequest, AdminRequestError, Answers};
 use rustix::process::geteuid;
 use std::{
     io::ErrorKind,
@@ -45,8 +45,8 @@ fn private_dir() -> PathBuf {
 }
 
 /// Sends a request to the chosen server, and returns its reply. A refusal is an error.
-pub fn ask(at: ServerArgs, call: &AdminRequest) -> Result<(AdminReply, Answers)> {
-    let mut answers = admin::ask(&socket(at)?, call).map_err(explained)?;
+pub fn request(at: ServerArgs, call: &AdminRequest) -> Result<(AdminReply, Answers)> {
+    let mut answers = admin::request(&socket(at)?, call).map_err(explained)?;
     match answers.reply()? {
         AdminReply::Refused { reason } => bail!("the server refuses: {reason}"),
         reply => Ok((reply, answers)),
@@ -54,16 +54,18 @@ pub fn ask(at: ServerArgs, call: &AdminRequest) -> Result<(AdminReply, Answers)>
 }
 
 /// Adds a hint for the user to an error.
-fn explained(error: AskError) -> Error {
+fn explained(error: AdminRequestError) -> Error {
     let hint = match &error {
-        AskError::Connect { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+        AdminRequestError::Connect { source, .. }
+            if source.kind() == ErrorKind::PermissionDenied =>
+        {
             let me = geteuid().as_raw();
             format!(
                 "user {me} may not use it: root and the server's own user may, and the members of the group that admin.group in \
                  its configuration names"
             )
         }
-        AskError::Connect { .. } => format!(
+        AdminRequestError::Connect { .. } => format!(
             "`peal serve` starts a server (`peal run` has no admin socket); one that listens elsewhere is named by --socket, or by \
              admin.socket in the file that --config names. Without them it is {}",
             usual_place()
@@ -90,7 +92,7 @@ pub fn unexpected<T>(reply: &AdminReply) -> Result<T> {
 
 /// Runs `peal drain` or `peal stop`.
 pub fn end(args: ShutdownArgs, call: AdminRequest) -> Result<ExitCode> {
-    let (reply, answers) = ask(args.at, &call)?;
+    let (reply, answers) = request(args.at, &call)?;
     match reply {
         AdminReply::Draining | AdminReply::Stopping if !args.wait => Ok(ExitCode::SUCCESS),
         AdminReply::Draining | AdminReply::Stopping => match answers.end()? {

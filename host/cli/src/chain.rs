@@ -38,7 +38,7 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
         range,
         infos,
     });
-    let (reply, _) = admin::ask(at.clone(), &AdminRequest::Chains)?;
+    let (reply, _) = admin::request(at.clone(), &AdminRequest::Chains)?;
     let AdminReply::Chains { chains } = reply else {
         return admin::unexpected(&reply);
     };
@@ -64,7 +64,7 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
 /// Returns the jobs of the server with their users. Whether an event concerns a user depends on
 /// them.
 fn jobs(at: ServerArgs) -> Result<Vec<(Nspace, u32)>> {
-    let (reply, _) = admin::ask(at, &AdminRequest::Jobs)?;
+    let (reply, _) = admin::request(at, &AdminRequest::Jobs)?;
     let AdminReply::Jobs { jobs } = reply else {
         return admin::unexpected(&reply);
     };
@@ -112,11 +112,11 @@ impl PassedOver {
             _ => {
                 // If the registration matches without its affected procs, they are the reason, else
                 // the source is.
-                let whoever_is_affected = HandlerRegistration {
+                let any_affected = HandlerRegistration {
                     affected: Vec::new(),
                     ..registration.clone()
                 };
-                let is_affected = whoever_is_affected.matches(event);
+                let is_affected = any_affected.matches(event);
                 Some(if is_affected {
                     PassedOver::NotAffected
                 } else {
@@ -243,7 +243,7 @@ impl Row<'_> {
             ClassFilter::Both => None,
         });
         remarks.extend(match &self.registration.sources {
-            SourceFilter::Anybody => None,
+            SourceFilter::Any => None,
             SourceFilter::ResourceManager => Some("from the resource manager".to_owned()),
             SourceFilter::These(procs) => Some(format!(
                 "from {}",

@@ -68,8 +68,8 @@ pub fn confine(
         (_, EnforcementLevel::Full, EnforcementLevel::Full) => {}
         (ConfinementMode::Require, ..) => {
             bail!(
-                "this kernel cannot keep the wall that `confinement.mode = \"require\"` asks for: files are confined {}, system calls \
-                 {}; \"try\" takes what there is",
+                "this kernel cannot confine as `confinement.mode = \"require\"` demands: files are confined {}, system calls \
+                 {}; \"try\" uses what the kernel has",
                 extent(files),
                 extent(calls)
             )

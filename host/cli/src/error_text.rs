@@ -7,7 +7,7 @@ pub fn error_text(error: &anyhow::Error) -> String {
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
-        } else if !tells(&text, &cause) {
+        } else if !contains_cause(&text, &cause) {
             text = format!("{text}: {cause}");
         }
     }
@@ -15,7 +15,7 @@ pub fn error_text(error: &anyhow::Error) -> String {
 }
 
 /// Returns true if a text contains this cause: at its end, or as a whole behind a colon.
-fn tells(text: &str, cause: &str) -> bool {
+fn contains_cause(text: &str, cause: &str) -> bool {
     let is_whole =
         |behind: &str| !behind.starts_with(|next: char| next.is_alphanumeric() || next == ' ');
     text.ends_with(cause) || text.split(&format!(": {cause}")).skip(1).any(is_whole)
@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told_once() {
+    fn causes_are_shown_once() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let read = peal_modules::read(Path::new("/nowhere/x.wasm")).unwrap_err();
         let shown = text(read);
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_that_differ_are_all_told() {
+    fn causes_that_differ_are_all_shown() {
         let error = Err::<(), _>(anyhow!("disk").context("disk full"))
             .context("cannot write")
             .unwrap_err();

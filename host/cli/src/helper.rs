@@ -39,7 +39,7 @@ pub fn start(config: &Config, starter: Option<ProcessStarter>) -> Result<Privile
 
 /// Starts a helper for a server of a user.
 pub fn spawn(config: &Config, server_uid: u32) -> Result<StartedProcess> {
-    let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    let (own_end, child_end) = UnixStream::pair().context("cannot make a pair of sockets")?;
     // This very program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command
@@ -47,7 +47,7 @@ pub fn spawn(config: &Config, server_uid: u32) -> Result<StartedProcess> {
         .args(["--server-uid", &server_uid.to_string()])
         .env_clear()
         .current_dir("/")
-        .stdin(OwnedFd::from(theirs))
+        .stdin(OwnedFd::from(child_end))
         .stdout(Stdio::null());
     for root in &config.confinement.cleanup_roots {
         command.arg("--cleanup-root").arg(root);
@@ -58,7 +58,7 @@ pub fn spawn(config: &Config, server_uid: u32) -> Result<StartedProcess> {
         .spawn()
         .context("cannot start the privileged helper")?;
     Ok(StartedProcess {
-        connection: ours,
+        connection: own_end,
         child,
     })
 }

@@ -24,19 +24,19 @@ const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_
 
 /// Stream of arriving signals.
 pub struct Interrupts {
-    wishes: mpsc::Receiver<UserSignal>,
+    signals: mpsc::Receiver<UserSignal>,
 }
 
 impl Interrupts {
     /// Listens to signals, except those that the parent has set to be ignored (as `nohup` does).
     pub fn new() -> std::io::Result<Interrupts> {
         let ignored = ignored_signals();
-        let (tell, wishes) = mpsc::channel(16);
+        let (sender, signals) = mpsc::channel(16);
         // Bit N - 1 of the mask stands for signal N.
         let is_heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
         for kind in END.iter().chain(&FORWARD).copied().filter(is_heard) {
             let mut arrivals = signal(kind)?;
-            let tell = tell.clone();
+            let sender = sender.clone();
             let number = kind.as_raw_value();
             let action = move || {
                 if END.contains(&kind) {
@@ -46,15 +46,15 @@ impl Interrupts {
                 }
             };
             tokio::spawn(async move {
-                while arrivals.recv().await.is_some() && tell.send(action()).await.is_ok() {}
+                while arrivals.recv().await.is_some() && sender.send(action()).await.is_ok() {}
             });
         }
-        Ok(Interrupts { wishes })
+        Ok(Interrupts { signals })
     }
 
     /// Returns the next signal.
     pub async fn next(&mut self) -> UserSignal {
-        match self.wishes.recv().await {
+        match self.signals.recv().await {
             Some(action) => action,
             // All signals are ignored.
             None => std::future::pending().await,

@@ -87,7 +87,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Chain(ChainCommand::Show(show)) => chain::show(show),
         PealCommand::Drain(drain) => admin::end(drain, AdminRequest::Drain),
         PealCommand::Stop(stop) => admin::end(stop, AdminRequest::Stop),
-        PealCommand::Reload(server) => reload::ask(server),
+        PealCommand::Reload(server) => reload::request(server),
         PealCommand::Module(command) => module::run(command),
         PealCommand::Audit(command) => audit::run(command),
         PealCommand::Config(command) => config_command::run(command),

@@ -1,5 +1,6 @@
-//! Standard error for messages. The library gives a launcher's server the socket of the system's log, where the launcher's own
-//! standard error leads nowhere: there each write is a message, and begins with a priority.
+//! Standard error for messages. The library gives a launcher's server the socket of the system's
+//! log, where the launcher's own standard error leads nowhere: there each write is a message, and
+//! begins with a priority.
 use rustix::net::{SocketType, sockopt::socket_type};
 use std::{
     io::{self, Write},

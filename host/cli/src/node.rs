@@ -60,7 +60,7 @@ pub struct LocalServer {
     /// Store, if configured.
     pub store: Option<Arc<Store>>,
     /// Recorder of jobs, if there is a store.
-    pub keeper: Option<JobRecorder>,
+    pub recorder: Option<JobRecorder>,
     /// Audit trail, if configured.
     pub audit: Option<AuditTrail>,
     /// Problems of the configured modules, if those that ran last are used instead.
@@ -74,7 +74,7 @@ struct Ground {
     pools: GuestPools,
     sinks: Arc<Sinks>,
     store: Option<Arc<Store>>,
-    keeper: Option<JobRecorder>,
+    recorder: Option<JobRecorder>,
     audit: Option<AuditTrail>,
 }
 
@@ -94,10 +94,10 @@ impl Ground {
         let pools =
             peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
         // From here on notices pass the recorder, which must not miss the start of a job.
-        let (keeper, notices) = match &store {
+        let (recorder, notices) = match &store {
             Some(store) => {
-                let (keeper, notices) = JobRecorder::start(notices, store.clone(), command)?;
-                (Some(keeper), notices)
+                let (recorder, notices) = JobRecorder::start(notices, store.clone(), command)?;
+                (Some(recorder), notices)
             }
             None => (None, notices),
         };
@@ -121,7 +121,7 @@ impl Ground {
                 pools,
                 sinks,
                 store,
-                keeper,
+                recorder,
                 audit,
             },
             loader,
@@ -231,7 +231,7 @@ pub struct StandaloneHandlers {
     /// Sinks of the log channels.
     pub sinks: Arc<Sinks>,
     /// Recorder of jobs, if there is a store.
-    pub keeper: Option<JobRecorder>,
+    pub recorder: Option<JobRecorder>,
     /// Loader of the modules.
     pub beginning: StartupModules,
 }
@@ -248,7 +248,7 @@ impl StandaloneHandlers {
             notices,
             pools,
             sinks,
-            keeper,
+            recorder,
             ..
         } = ground;
         let us = UserIdentity {
@@ -262,7 +262,7 @@ impl StandaloneHandlers {
             chain,
             requests,
             sinks,
-            keeper,
+            recorder,
             beginning,
         }
     }
@@ -310,7 +310,7 @@ impl LocalServer {
             pools,
             sinks,
             store,
-            keeper,
+            recorder,
             audit,
         } = ground;
         let fabric = InProcessTransport::new();
@@ -343,7 +343,7 @@ impl LocalServer {
             deployer,
             sinks,
             store,
-            keeper,
+            recorder,
             audit,
             refused,
         })
@@ -376,9 +376,9 @@ fn open_sinks(resolved: &Resolved, store: Option<&Arc<Store>>) -> Result<Sinks> 
 }
 
 /// Waits until the recorder has written all entries.
-pub async fn finish_records(keeper: Option<JobRecorder>) {
-    let Some(keeper) = keeper else { return };
-    if let Err(error) = tokio::task::spawn_blocking(move || keeper.finish()).await {
+pub async fn finish_records(recorder: Option<JobRecorder>) {
+    let Some(recorder) = recorder else { return };
+    if let Err(error) = tokio::task::spawn_blocking(move || recorder.finish()).await {
         tracing::error!(%error, "job recorder failed, records may not be complete");
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_of_an_output_are_told() {
+    fn other_errors_of_an_output_are_reported() {
         let mut out = PrintTarget::new(Failing(0, io::ErrorKind::StorageFull));
         assert_eq!(
             writeln!(out, "one").unwrap_err().kind(),

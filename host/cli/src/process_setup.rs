@@ -75,7 +75,7 @@ pub fn leave_foreign_environment() -> Result<()> {
     let settings = settings.collect::<Vec<_>>().join(", ");
     if !settings.is_empty() {
         crate::print_line(&format!(
-            "the environment is that of another user and counts for nothing: {} (--config and --set say the same)",
+            "the environment belongs to another user and is ignored: {} (use --config or --set instead)",
             crate::plain(&settings)
         ));
     }
@@ -85,7 +85,7 @@ pub fn leave_foreign_environment() -> Result<()> {
         .map(|(name, value)| (name, value));
     // The first argument does not name the program: the other user chooses it.
     let program = env::current_exe()
-        .context("cannot tell where this program is, to start it in another environment")?;
+        .context("cannot find this program, to start it in another environment")?;
     let mut args = env::args_os();
     let mut command = Command::new(program);
     command
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requester_other_than_root_is_told_from_root() {
+    fn requester_other_than_root_is_distinguished_from_root() {
         let has = |name: &str, value: &str| has_requester(&[(name.into(), value.into())]);
         for (name, value) in [
             ("SUDO_UID", "1000"),

@@ -39,7 +39,7 @@ pub struct ReloadableConfig {
     /// Files that were read last, even if they were invalid.
     pub looked_at: Vec<PathBuf>,
     /// Confinement, which blocks paths that were not named at the start.
-    pub wall: Option<ActiveConfinement>,
+    pub confinement: Option<ActiveConfinement>,
     /// Sinks that were opened at the start.
     pub sinks: Vec<Sink>,
     /// State shown by `peal status`, which holds a refused configuration.
@@ -54,7 +54,7 @@ impl ReloadableConfig {
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
         self.looked_at = looked_at(&new);
         let shut_out = self
-            .wall
+            .confinement
             .as_ref()
             .map(|raised| confinement::blocked_files(raised, &new.modules))
             .unwrap_or_default();
@@ -194,8 +194,8 @@ fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
 }
 
 /// Requests a reload from a running server, and prints the report.
-pub fn ask(at: ServerArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(at, &AdminRequest::Reload)?;
+pub fn request(at: ServerArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::request(at, &AdminRequest::Reload)?;
     let AdminReply::Reloaded(reloaded) = reply else {
         return admin::unexpected(&reply);
     };

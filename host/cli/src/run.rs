@@ -67,7 +67,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
             router,
             deployer,
             sinks,
-            keeper,
+            recorder,
             ..
         } = node;
         // The modules of a job do not change. The deployer and the router hold references to the
@@ -105,7 +105,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
             server.shutdown().await;
             node::close_sinks(sinks, config).await;
             host.flush().await;
-            node::finish_records(keeper).await;
+            node::finish_records(recorder).await;
             // The last sender of notices goes with the host environment.
             drop(host);
             transcript.await?;

@@ -35,8 +35,8 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     serve_as(args, ServerHome::Daemon)
 }
 
-/// Serves one launcher, which has started this process with a socket as its standard input, until the
-/// launcher ends.
+/// Serves one launcher, which has started this process with a socket as its standard input, until
+/// the launcher ends.
 pub fn serve_launcher() -> Result<ExitCode> {
     let stream = std::io::stdin()
         .as_fd()
@@ -120,7 +120,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.
     let compilers = compiler::start(&config, starter.clone())?;
-    let (wall, helper) = confinement::confine(&readable, &files, &socket, starter)?;
+    let (active_confinement, helper) = confinement::confine(&readable, &files, &socket, starter)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
@@ -183,20 +183,20 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             server: handle,
             deployer,
             looked_at,
-            wall,
+            confinement: active_confinement,
             sinks,
             troubles,
         };
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
-        // Everything listens now, so a program that waits for this line can connect. The output of a
-        // launcher is that of its jobs.
+        // Everything listens now, so a program that waits for this line can connect. The output of
+        // a launcher is that of its jobs.
         if scope == Serves::Session {
             crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         }
         let manager = Manager::new();
-        manager.tell(ServiceState::Ready);
+        manager.notify(ServiceState::Ready);
         let mut server = node.server;
         let handle = server.handle();
         let failure = server.failure();
@@ -207,7 +207,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             never = manager.keep_alive(handle) => match never {},
         };
         channel.enter(ServerPhase::Stopping);
-        manager.tell(ServiceState::Stopping);
+        manager.notify(ServiceState::Stopping);
         let last_words = async {
             // A server that failed no longer answers, so that nothing can be drained.
             if ending == ServeEnd::Wanted {
@@ -215,7 +215,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             }
             // After the server, whose log channels write to the sinks until they end.
             node::close_sinks(node.sinks, &config).await;
-            node::finish_records(node.keeper).await;
+            node::finish_records(node.recorder).await;
         };
         tokio::select! {
             () = last_words => {}
@@ -236,8 +236,8 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     }
 }
 
-/// Writes the files by which tools find the server. Those of a launcher's server are dispensable: its
-/// jobs do not depend on tools.
+/// Writes the files by which tools find the server. Those of a launcher's server are dispensable:
+/// its jobs do not depend on tools.
 fn published(config: &Config, server: &Server, scope: Serves) -> Result<Option<Rendezvous>> {
     let Some(settings) = config::tool_settings(config, scope) else {
         return Ok(None);
@@ -312,7 +312,7 @@ async fn supervise(
         let order = tokio::select! {
             () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
-            wish = signals.next() => match wish {
+            signal = signals.next() => match signal {
                 // A second signal means that the connections are not waited for.
                 SignalMeaning::End if draining => ProcessCommand::Stop,
                 SignalMeaning::End => ProcessCommand::Drain,
@@ -342,25 +342,25 @@ async fn supervise(
                 draining = true;
                 channel.enter(ServerPhase::Draining);
                 crate::print_line("draining: no more jobs and connections are taken");
-                manager.tell(ServiceState::Draining);
+                manager.notify(ServiceState::Draining);
             }
-            ProcessCommand::Reload(tell) => {
+            ProcessCommand::Reload(reply) => {
                 // The requester may have gone.
                 let then = if draining {
                     ServiceState::Draining
                 } else {
                     ServiceState::Ready
                 };
-                let _ =
-                    tell.send(reload(&mut reloading, ReloadTrigger::Asked, manager, then).await);
+                let _ = reply
+                    .send(reload(&mut reloading, ReloadTrigger::Requested, manager, then).await);
                 watches.follow(&reloading);
             }
-            ProcessCommand::Jobs(tell) => {
+            ProcessCommand::Jobs(reply) => {
                 reloading.follow_jobs().await;
-                let _ = tell.send(());
+                let _ = reply.send(());
             }
-            ProcessCommand::Module { call, tell } => {
-                let _ = tell.send(
+            ProcessCommand::Module { call, reply } => {
+                let _ = reply.send(
                     reloading
                         .deployer
                         .execute(call)
@@ -410,7 +410,7 @@ async fn reload(
     manager: &Manager,
     then: ServiceState,
 ) -> Result<ReloadReport, String> {
-    manager.tell(ServiceState::Reloading);
+    manager.notify(ServiceState::Reloading);
     let done = reloading
         .reload(prompt)
         .await
@@ -441,7 +441,7 @@ async fn reload(
         )),
     }
     // Also after a refused configuration: systemd waits for the end of a reload.
-    manager.tell(then);
+    manager.notify(then);
     done
 }
 

@@ -36,20 +36,20 @@ impl Manager {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Manager(None);
         }
-        let (tell, states) = sync_channel(MAX_QUEUED_NOTIFICATIONS);
+        let (sender, states) = sync_channel(MAX_QUEUED_NOTIFICATIONS);
         let started = thread::Builder::new()
             .name("peal-manager".to_owned())
             .spawn(move || work(&states));
         let failed = started.inspect_err(
             |error| tracing::warn!(%error, "service manager not notified: thread not started"),
         );
-        Manager(failed.is_ok().then_some(tell))
+        Manager(failed.is_ok().then_some(sender))
     }
 
     /// Queues a notification; it is dropped if the queue is full.
-    pub fn tell(&self, state: ServiceState) {
-        if let Some(tell) = &self.0
-            && tell.try_send(state).is_err()
+    pub fn notify(&self, state: ServiceState) {
+        if let Some(sender) = &self.0
+            && sender.try_send(state).is_err()
         {
             tracing::debug!(
                 ?state,
@@ -78,7 +78,7 @@ impl Manager {
             interval.tick().await;
             // The server state itself must answer: this timer also runs beside a state that hangs.
             if server.answers().await {
-                self.tell(ServiceState::Alive);
+                self.notify(ServiceState::Alive);
             }
         }
     }

@@ -15,7 +15,7 @@ const TROUBLE: u8 = 1;
 
 /// Prints the state of a server.
 pub fn status(args: QueryArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.at, &AdminRequest::Status)?;
+    let (reply, _) = admin::request(args.at, &AdminRequest::Status)?;
     let AdminReply::Status(status) = reply else {
         return admin::unexpected(&reply);
     };
@@ -65,7 +65,7 @@ fn plain_lines(text: &str) -> String {
 
 /// Prints the metrics of a server.
 pub fn stats(args: QueryArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.at, &AdminRequest::Stats)?;
+    let (reply, _) = admin::request(args.at, &AdminRequest::Stats)?;
     let AdminReply::Stats(snapshot) = reply else {
         return admin::unexpected(&reply);
     };

@@ -15,7 +15,7 @@ const READ: usize = 64 * 1024;
 /// read from a terminal may block forever.
 pub fn feed(inputs: Arc<Inputs>, readers: StdinTarget) {
     let runtime = Handle::current();
-    let is_wanted = readers != StdinTarget::Nobody && may_read();
+    let is_wanted = readers != StdinTarget::NoRank && may_read();
     let pump = move || {
         let mut buffer = vec![0; READ];
         while let Some(read) = if is_wanted { read(&mut buffer) } else { None } {

@@ -96,7 +96,7 @@ async fn explained(error: ClientError, places: &Places) -> Error {
         ClientError::Unwelcome { .. } => format!(
             "a policy may not let user {} connect, there may be too many tools (tools.max_connections, tools.max_connections_per_user) or \
              connections (server.max_connections_per_user), or decisions cannot be recorded; \
-             `peal status` and `peal audit list --outcome denied` tell its administrators",
+             its administrators see the reason in `peal status` and `peal audit list --outcome denied`",
             rustix::process::geteuid().as_raw()
         ),
         ClientError::Unreachable { .. } => {
@@ -112,7 +112,7 @@ fn place(places: &Places) -> String {
     let directory = places.directory.display();
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match DIRECTORY.into_iter().find(|name| is_set(name)) {
-        Some(name) => format!("{directory} is what {name} says"),
+        Some(name) => format!("{directory} is the value of {name}"),
         None => format!(
             "{directory} is looked through where none of {} is set",
             DIRECTORY.join(", ")

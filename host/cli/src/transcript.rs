@@ -27,8 +27,8 @@ pub fn print(notice: &Notice) {
         Notice::Passed { event, results, .. } => passed(event, results),
         Notice::TerminationRequested {
             nspace,
-            termination: wished,
-        } => format!("job {nspace} {}\n", decided(wished)),
+            termination,
+        } => format!("job {nspace} {}\n", decided(termination)),
         Notice::Controlled {
             requester,
             operation,
@@ -39,7 +39,7 @@ pub fn print(notice: &Notice) {
             let requester = requester
                 .as_ref()
                 .map_or_else(|| "a module".to_owned(), rank);
-            format!("{operation} for {targets}, as {requester} asked: {status}\n")
+            format!("{operation} for {targets}, requested by {requester}: {status}\n")
         }
         Notice::JobEnded {
             nspace,
@@ -111,15 +111,15 @@ fn owner_name(owner: &Owner) -> &'static str {
     }
 }
 
-fn decided(wished: &RequestedTermination) -> String {
+fn decided(termination: &RequestedTermination) -> String {
     let by = format!(
         "handler \"{}\" of {}",
-        plain(&wished.handler),
-        owner_name(&wished.owner)
+        plain(&termination.handler),
+        owner_name(&termination.owner)
     );
-    match wished.request {
-        TerminationRequest::Termination => format!("is to end: {by} wants termination"),
-        TerminationRequest::NoTermination => format!("goes on: {by} wants no termination"),
+    match termination.request {
+        TerminationRequest::Termination => format!("will end: {by} requests termination"),
+        TerminationRequest::NoTermination => format!("continues: {by} requests no termination"),
     }
 }
 

@@ -30,7 +30,7 @@ impl WaitMessage {
         // The work does not depend on the message.
         let teller = thread::Builder::new()
             .name("wait-message".to_owned())
-            .spawn(move || tell(&shared_text, &ended))
+            .spawn(move || show_until_ended(&shared_text, &ended))
             .ok();
         WaitMessage {
             text,
@@ -40,7 +40,7 @@ impl WaitMessage {
     }
 
     /// Changes the text.
-    pub fn say(&self, what: impl Into<String>) {
+    pub fn show(&self, what: impl Into<String>) {
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
 }
@@ -54,7 +54,7 @@ impl Drop for WaitMessage {
     }
 }
 
-fn tell(what: &Mutex<String>, ended: &mpsc::Receiver<()>) {
+fn show_until_ended(what: &Mutex<String>, ended: &mpsc::Receiver<()>) {
     let began = Instant::now();
     let is_terminal = io::stderr().is_terminal();
     let pause = if is_terminal {

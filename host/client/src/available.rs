@@ -1,5 +1,5 @@
 //! List of the servers on this node that a client may connect to (`PMIX_QUERY_AVAIL_SERVERS`). It
-//! is read from their rendezvous files; no server is asked.
+//! is read from their rendezvous files; no server is contacted.
 use crate::{ClientError, Places, rendezvous::RendezvousEntry};
 use peal_model::UserIdentity;
 use peal_wire::{Release, ServerUri};

@@ -66,7 +66,7 @@ pub enum Control {
     /// Declares that the requester's job can be preempted (`PMIX_JOB_CTRL_PREEMPTIBLE`). The
     /// request takes no targets.
     Preemptible,
-    /// Declares the methods by which the requester can be told to make a checkpoint, the best first
+    /// Declares the methods by which a checkpoint of the requester can be requested, the best first
     /// (`PMIX_JOB_CTRL_CHECKPOINT_METHOD`).
     CheckpointMethods(Vec<CheckpointMethod>),
     /// Removes files and directories when the targets have ended (`PMIX_REGISTER_CLEANUP`,

@@ -34,7 +34,7 @@ pub enum ClientError {
     #[error(
         "no file {name} in {}{}: check that the server runs, serves tools and uses this directory",
         .directory.display(),
-        strangers(*.passed_by)
+        files_of_others(*.passed_by)
     )]
     NoServer {
         /// Name of the file.
@@ -194,9 +194,9 @@ pub enum ClientError {
     /// The proc has no such value.
     #[error("{proc} has no value {key:?}")]
     NotFound {
-        /// Proc that was asked for.
+        /// Requested proc.
         proc: Proc,
-        /// Key that was asked for.
+        /// Requested key.
         key: Key,
     },
     /// The registration violates the placement rules.
@@ -284,7 +284,7 @@ impl ClientError {
     }
 }
 
-fn strangers(count: usize) -> String {
+fn files_of_others(count: usize) -> String {
     if count == 0 {
         String::new()
     } else {

@@ -1,4 +1,4 @@
-//! Registrations of this client counted by event code and class, so that servers are told only of
+//! Registrations of this client counted by event code and class, so that servers receive only
 //! new and removed ones.
 use peal_core::class::{Class, ClassFilter};
 use peal_model::Status;

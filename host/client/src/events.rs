@@ -78,7 +78,7 @@ impl ChainState {
         EventRun {
             chain: self.chain.run(event),
             number,
-            hearers: Hearers::All,
+            called: CalledHandlers::All,
         }
     }
 
@@ -97,7 +97,7 @@ impl ChainState {
                 return Some(EventRun {
                     chain,
                     number: Some(number),
-                    hearers: Hearers::LateHandler,
+                    called: CalledHandlers::LateHandler,
                 });
             }
         }
@@ -120,12 +120,12 @@ pub(crate) struct EventRun {
     chain: ChainRun<Handler>,
     /// Number of the event among the recent events, if it is kept.
     number: Option<EventNumber>,
-    pub(crate) hearers: Hearers,
+    pub(crate) called: CalledHandlers,
 }
 
 /// Handlers that receive an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Hearers {
+pub(crate) enum CalledHandlers {
     /// All handlers registered for it: the event is new.
     All,
     /// One handler that was registered after the event came.
@@ -300,22 +300,22 @@ impl ClientHandlers {
         let mut walked = walk(chain.advance(), HandlerRequests::default(), Walker::Runtime);
         loop {
             walked = match walked {
-                ClientChainRun::Done(wishes, end) => {
+                ClientChainRun::Done(requests, end) => {
                     if let (ChainConclusion::Completed, Some(number)) = (end, number) {
                         lock(&self.state).recent.remove(number);
                     }
-                    return wishes;
+                    return requests;
                 }
-                ClientChainRun::MayBlock(call, wishes) => {
-                    match self.walk_on_thread(call, wishes).await {
+                ClientChainRun::MayBlock(call, requests) => {
+                    match self.walk_on_thread(call, requests).await {
                         Some(walked) => walked,
                         // The closure held the requests of the handlers so far.
                         None => return HandlerRequests::default(),
                     }
                 }
-                ClientChainRun::Deferred(call, wishes, answer) => {
+                ClientChainRun::Deferred(call, requests, answer) => {
                     let outcome = self.complete(call.event(), answer).await;
-                    walk(call.finish(outcome).advance(), wishes, Walker::Runtime)
+                    walk(call.finish(outcome).advance(), requests, Walker::Runtime)
                 }
             };
         }
@@ -324,12 +324,12 @@ impl ClientHandlers {
     async fn walk_on_thread(
         &self,
         call: Box<PendingHandler<Handler>>,
-        wishes: HandlerRequests,
+        requests: HandlerRequests,
     ) -> Option<ClientChainRun> {
         let (tell, handled) = oneshot::channel();
         let job = move || {
             // The receiver may be gone with the client.
-            let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
+            let _ = tell.send(walk(NextHandler::Call(*call), requests, Walker::Thread));
         };
         let is_queued = |thread: &HandlerThread| thread.try_run(job);
         if !lock(&self.thread).as_ref().is_some_and(is_queued) {
@@ -383,31 +383,35 @@ enum ClientChainRun {
     Deferred(Box<PendingHandler<Handler>>, HandlerRequests, LateOutcome),
 }
 
-fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker) -> ClientChainRun {
-    let wishes = RefCell::new(wishes);
+fn walk(
+    mut next: NextHandler<Handler>,
+    requests: HandlerRequests,
+    walker: Walker,
+) -> ClientChainRun {
+    let requests = RefCell::new(requests);
     loop {
         match next {
             NextHandler::Call(call) => {
                 let handler = &call.member().handler;
                 if walker == Walker::Runtime && handler.may_block() {
-                    return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
+                    return ClientChainRun::MayBlock(Box::new(call), requests.into_inner());
                 }
-                next = match handler.call(&call, &wishes) {
+                next = match handler.call(&call, &requests) {
                     HandlerReturn::Completed(outcome) => call.finish(outcome).advance(),
                     HandlerReturn::Pending(answer) => {
                         return ClientChainRun::Deferred(
                             Box::new(call),
-                            wishes.into_inner(),
+                            requests.into_inner(),
                             answer,
                         );
                     }
                 };
             }
             NextHandler::Done(finished) => {
-                let mut wishes = wishes.into_inner();
+                let mut requests = requests.into_inner();
                 // One-shot registrations end here. The servers must hear of it, as of any other
                 // end.
-                wishes.deregistered.extend(finished.spent);
+                requests.deregistered.extend(finished.spent);
                 // A completion ends the chain, so only the last result can be one.
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
@@ -416,7 +420,7 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
                 } else {
                     ChainConclusion::Exhausted
                 };
-                return ClientChainRun::Done(wishes, end);
+                return ClientChainRun::Done(requests, end);
             }
         }
     }

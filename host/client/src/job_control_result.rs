@@ -82,22 +82,22 @@ impl ControlStatus {
     }
 
     fn of(info: &Info) -> Option<ControlStatus> {
-        let told = members(info)?;
-        let word = find(&told, STATE).and_then(Value::as_str)?;
+        let infos = members(info)?;
+        let word = find(&infos, STATE).and_then(Value::as_str)?;
         Some(ControlStatus {
-            id: find(&told, key::PMIX_JOB_CTRL_ID)
+            id: find(&infos, key::PMIX_JOB_CTRL_ID)
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned(),
             state: ControlState::ALL
                 .into_iter()
                 .find(|state| state.name() == word)?,
-            action: find(&told, OPERATION)
+            action: find(&infos, OPERATION)
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned(),
-            reasons: reasons_in(&told),
-            outcomes: outcomes(&told),
+            reasons: reasons_in(&infos),
+            outcomes: outcomes(&infos),
         })
     }
 }
@@ -106,8 +106,8 @@ impl Client {
     /// Returns the state of the request with this id; `None` if the server keeps no such request.
     pub async fn control_status(&self, id: &str) -> Result<Option<ControlStatus>, ClientError> {
         let which = Info::new(key::PMIX_JOB_CTRL_ID, Value::string(id));
-        let told = self.control_requests(vec![which]).await?;
-        Ok(told.into_iter().find(|status| status.id == id))
+        let requests = self.control_requests(vec![which]).await?;
+        Ok(requests.into_iter().find(|status| status.id == id))
     }
 
     /// Returns the states of all requests of this proc that the server keeps.
@@ -165,28 +165,30 @@ fn find<'a>(infos: &[&'a Info], key: KeyName) -> Option<&'a Value> {
 }
 
 fn reasons_in(infos: &[&Info]) -> Vec<String> {
-    let said = infos.iter().filter(|info| info.key == REASON);
-    said.filter_map(|info| info.value.as_str())
+    let reasons = infos.iter().filter(|info| info.key == REASON);
+    reasons
+        .filter_map(|info| info.value.as_str())
         .map(str::to_owned)
         .collect()
 }
 
 fn outcomes(infos: &[&Info]) -> Vec<ProcOutcome> {
-    let told = infos
+    let outcomes = infos
         .iter()
         .filter(|info| info.key == OUTCOME)
         .filter_map(|info| members(info));
-    told.filter_map(|told| {
-        let (Value::Proc(proc), Value::Status(status)) =
-            (find(&told, key::PMIX_PROCID)?, find(&told, STATUS)?)
-        else {
-            return None;
-        };
-        Some(ProcOutcome {
-            proc: proc.clone(),
-            status: *status,
-            reasons: reasons_in(&told),
+    outcomes
+        .filter_map(|infos| {
+            let (Value::Proc(proc), Value::Status(status)) =
+                (find(&infos, key::PMIX_PROCID)?, find(&infos, STATUS)?)
+            else {
+                return None;
+            };
+            Some(ProcOutcome {
+                proc: proc.clone(),
+                status: *status,
+                reasons: reasons_in(&infos),
+            })
         })
-    })
-    .collect()
+        .collect()
 }

@@ -59,6 +59,12 @@ const MAX_ENTRIES: usize = 100_000;
 /// Limit of the length of a file, in bytes.
 const MAX_FILE: u64 = 4096;
 
+/// Directory of the node's server. Its supervisor gives it to the server's user.
+const SERVER_DIRECTORY: &str = "/run/peal";
+
+/// Permission of group and others to write.
+const WRITE_BY_OTHERS: u32 = 0o022;
+
 /// Number and interval of attempts to read a file that its server is still writing.
 const RETRIES: usize = 20;
 const RETRY: Duration = Duration::from_millis(10);
@@ -113,7 +119,7 @@ impl Places {
     pub(crate) fn system(&self) -> Result<RendezvousEntry, ClientError> {
         let name = system(&self.host);
         let path = self.directory.join(&name);
-        match trusted(&path) {
+        match trusted(&path, &self.trusted_users()) {
             Ok(Some(file)) => read(&path, file),
             Ok(None) => Err(self.none(name, 1)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.none(name, 0)),
@@ -139,6 +145,23 @@ impl Places {
     /// Returns the only server of this node.
     pub(crate) fn any(&self) -> Result<RendezvousEntry, ClientError> {
         self.search(FileSelector::Beginning(tool(&self.host)))
+    }
+
+    /// Returns the users whose files count: root, the caller, the user that a server of root changes to,
+    /// and the owner of the directory if nobody else can write it.
+    fn trusted_users(&self) -> Vec<u32> {
+        let owner = |directory: &Path| {
+            let found = fs::symlink_metadata(directory).ok()?;
+            let is_closed = found.is_dir() && found.mode() & WRITE_BY_OTHERS == 0;
+            is_closed.then_some(found.uid())
+        };
+        let own = rustix::process::geteuid().as_raw();
+        // Only root can make a directory in `/run`, so its owner is the user that root chose.
+        let server = owner(Path::new(SERVER_DIRECTORY));
+        [Some(0), Some(own), server, owner(&self.directory)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn none(&self, name: String, passed_by: usize) -> ClientError {
@@ -214,8 +237,9 @@ impl Places {
             is_whole: left > 0,
             ..RendezvousSearch::default()
         };
+        let users = self.trusted_users();
         for path in paths {
-            match trusted(&path) {
+            match trusted(&path, &users) {
                 // Invalid files are ignored: files come and go during the search.
                 Ok(Some(file)) => {
                     if let Ok(server) = read(&path, file) {
@@ -283,11 +307,10 @@ fn walk(
     }
 }
 
-/// Opens a file that was found by its name; `None` if it belongs neither to root nor to the caller.
-/// In a directory that all users can write to, another user must not choose the server that a tool
-/// trusts.
-fn trusted(path: &Path) -> io::Result<Option<File>> {
-    let is_ours = |meta: &Metadata| [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
+/// Opens a file that was found by its name; `None` if it belongs to none of these users. In a directory
+/// that all users can write to, another user must not choose the server that a tool trusts.
+fn trusted(path: &Path, users: &[u32]) -> io::Result<Option<File>> {
+    let is_ours = |meta: &Metadata| users.contains(&meta.uid());
     match regular(path, OFlags::NOFOLLOW) {
         Ok(file) => Ok(is_ours(&file.metadata()?).then_some(file)),
         // Files of other users need not be readable.

@@ -111,7 +111,7 @@ pub(crate) struct ServerConnection {
     queue: EventQueue,
 }
 
-/// New connection, and the name that the server assigned if it was asked for one.
+/// New connection, and the name that the server assigned if one was requested.
 pub(crate) struct Connected {
     pub(crate) link: Arc<ServerConnection>,
     pub(crate) name: Option<Proc>,

@@ -3,7 +3,7 @@ use crate::{
     Call, ClientError, ClientSettings, caller,
     client::bounded,
     event_registrations::ServerUpdate,
-    events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
+    events::{CalledHandlers, ClientHandlers, EventRetention, EventRun, IncomingEvent},
     group::InvitationAnswer,
     group::LedInvitations,
     handler::{ExternalHandler, Handler, RaisedEvent},
@@ -294,12 +294,12 @@ impl ClientSession {
     /// the answers to invitations.
     async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<InvitationAnswer> {
         let mut own = Vec::new();
-        let hearers = run.hearers;
+        let called = run.called;
         // Only handlers that were present when an invitation came may answer it.
         let advice = self
             .handle(run, &mut own)
             .await
-            .filter(|_| hearers == Hearers::All);
+            .filter(|_| called == CalledHandlers::All);
         let mut advice: Vec<InvitationAnswer> = advice.into_iter().collect();
         for event in own {
             let run = self.handlers.begin(self.incoming(event));
@@ -331,16 +331,16 @@ impl ClientSession {
         run: EventRun,
         own: &mut Vec<Event>,
     ) -> Option<InvitationAnswer> {
-        let wishes = self.handlers.run(run).await;
+        let requests = self.handlers.run(run).await;
         // Registrations change before the events are raised, so that a handler which has
         // deregistered does not receive its own events.
-        for id in wishes.deregistered {
+        for id in requests.deregistered {
             self.deregister_in_time(id).await;
         }
-        for (handler, change) in wishes.changes {
+        for (handler, change) in requests.changes {
             self.change(handler, change).await;
         }
-        for RaisedEvent { code, range, infos } in wishes.raised {
+        for RaisedEvent { code, range, infos } in requests.raised {
             let event = Event {
                 code,
                 source: Some(self.me.clone()),
@@ -366,7 +366,7 @@ impl ClientSession {
                 }
             }
         }
-        wishes.invitation_answer
+        requests.invitation_answer
     }
 
     /// Changes a registration of an external handler, within its limits. A failure is logged, since the
@@ -384,9 +384,11 @@ impl ClientSession {
                     self.deregister_in_time(id).await;
                 }
             }
-            RegistrationChange::Register(wish) if self.handlers.has_room_for(&handler) => {
+            RegistrationChange::Register(registration_request)
+                if self.handlers.has_room_for(&handler) =>
+            {
                 let name = handler.name().to_owned();
-                if let Err(error) = self.register_requested(handler, wish).await {
+                if let Err(error) = self.register_requested(handler, registration_request).await {
                     tracing::warn!(module = name, %error, "registration requested by a module failed");
                 }
             }
@@ -402,17 +404,22 @@ impl ClientSession {
     async fn register_requested(
         self: &Arc<Self>,
         handler: Arc<dyn ExternalHandler>,
-        wish: ModuleRegistration,
+        registration_request: ModuleRegistration,
     ) -> Result<(), ClientError> {
-        let registration =
-            HandlerRegistration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
-        let registration = registration.named(wish.name.as_deref(), handler.name());
+        let registration = HandlerRegistration::from_directives(
+            &registration_request.codes,
+            &registration_request.directives,
+            Some(&self.me),
+        )?;
+        let registration = registration.named(registration_request.name.as_deref(), handler.name());
         let turn = self.changes.lock().await;
         let handler = Handler::External {
             handler,
-            tag: wish.tag,
+            tag: registration_request.tag,
         };
-        let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
+        let (id, for_server) =
+            self.handlers
+                .register(&registration_request.codes, registration, handler)?;
         self.queue.put(QueuedItem::Registered, None);
         let limit = self.settings.answer_timeout;
         let update = self.update_servers(for_server);

@@ -145,7 +145,7 @@ impl ParsedSettings {
             .filter(|(name, _)| name.get_ref() != Module::HEAD)
         {
             let message = format!(
-                "{} stands in a file of modules.d, which holds [[module]] tables or one module at top level; other settings \
+                "{} is in a file of modules.d, which holds [[module]] tables or one module at top level; other settings \
                  belong into peal.toml",
                 quoted(name.get_ref())
             );
@@ -356,7 +356,7 @@ pub(crate) fn unknown_key(key: &str) -> String {
     let is_of_all = key.strip_prefix("module.").is_some_and(is_of_all_modules);
     if (key == "module" || is_within(key, "module")) && !is_of_all {
         return format!(
-            "{} is a setting of modules, which stand in files: [[module]]",
+            "{} is a setting of modules; it belongs into a [[module]] table of a file",
             quoted(key)
         );
     }

@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 /// Limit of a string's length, in bytes.
 pub(crate) const MAX_TEXT: usize = 4096;
 
-/// Kind of a value of type `T`. It stands in the table beside the type, and holds the bounds.
+/// Kind of a value of type `T`. It is in the table beside the type, and holds the bounds.
 pub(crate) trait ValueKind<T> {
     /// Reads a value, or notes a problem.
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<T>;

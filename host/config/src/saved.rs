@@ -38,7 +38,7 @@ pub fn recalled(
     base: &Path,
     capabilities: &[&'static str],
 ) -> Result<Vec<ModuleEntry>, Problems> {
-    let mut said = ParsedSettings::default();
+    let mut settings = ParsedSettings::default();
     let mut problems = Vec::<Problem>::new();
     let mut reading = DocumentParser {
         source: TextSource::file(name, document),
@@ -49,9 +49,9 @@ pub fn recalled(
         key: "",
     };
     // The document has the form of a drop-in, which holds modules only.
-    said.take_drop_in(document, &mut reading);
+    settings.take_drop_in(document, &mut reading);
     if problems.is_empty() {
-        Ok(said.modules)
+        Ok(settings.modules)
     } else {
         Err(Problems(problems))
     }

@@ -227,7 +227,7 @@ impl SinkEntry {
                 .iter()
                 .any(|(other, _)| other != section && key.starts_with(other))
         };
-        let message = |key| format!("{key} says nothing of a sink that has {place}");
+        let message = |key| format!("{key} does not apply to a sink that has {place}");
         let of_others = self
             .origins
             .keys()

@@ -89,7 +89,7 @@ pub(crate) fn paragraph(doc: &[&str]) -> String {
 /// field "whole.key": Type = default, kind, "example";
 /// ```
 ///
-/// and belongs to the struct itself, or to the group that it stands in.
+/// and belongs to the struct itself, or to its group.
 macro_rules! settings {
     (
         $(#[doc = $about:literal])+

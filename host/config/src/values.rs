@@ -95,7 +95,7 @@ words! {
     ModuleOwner {
         /// The site.
         Site = "site",
-        /// A user, who installed the module or was given it by the site.
+        /// A user, by whom or for whom the module was installed.
         User = "user",
         /// Jobs with matching names, to which the site gave the module.
         Namespace = "namespace",

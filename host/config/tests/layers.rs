@@ -122,7 +122,7 @@ fn every_key_of_a_module_is_read() {
 }
 
 #[test]
-fn every_key_of_the_example_file_is_read_and_says_the_default() {
+fn every_key_of_the_example_file_is_read_as_its_default() {
     let commented = docs::example();
     let nothing = load(&commented).unwrap();
     assert_eq!(
@@ -184,7 +184,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
 }
 
 #[test]
-fn names_are_told_apart_in_every_layer() {
+fn names_are_distinguished_in_every_layer() {
     let keys: BTreeSet<&str> = Config::ALL
         .iter()
         .map(|setting| setting.key)
@@ -351,7 +351,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     assert_eq!(problems.len(), 2, "{problems:#?}");
     assert!(
         problems[0]
-            .starts_with("modules.d/40-wrong.toml:4:2: \"server\" stands in a file of modules.d"),
+            .starts_with("modules.d/40-wrong.toml:4:2: \"server\" is in a file of modules.d"),
         "{problems:#?}"
     );
     assert!(

@@ -129,7 +129,7 @@ fn a_key_in_the_wrong_place_is_shown_the_right_one() {
     assert!(problem("module = [1]\n").contains("a module is 1; write [[module]]"));
     let option = with_option("module.name=x").load().unwrap_err().to_string();
     assert!(
-        option.contains("a setting of modules, which stand in files: [[module]]"),
+        option.contains("a setting of modules; it belongs into a [[module]] table of a file"),
         "{option}"
     );
     let mine = with_variable("PEAL_SITE_PALETTE", "x").load();
@@ -354,7 +354,7 @@ fn wrong_value_is_refused_with_valid_values() {
         ),
         (
             "file.path = \"f\"\nmail.helo_name = \"h\"",
-            "4:6: sink.mail.helo_name says nothing of a sink that has sink.file.path",
+            "4:6: sink.mail.helo_name does not apply to a sink that has sink.file.path",
         ),
         (
             "file.path = \"f\"\nfile.mode = \"755\"",
@@ -412,7 +412,7 @@ fn wrong_value_is_refused_with_valid_values() {
         "mail.sender",
         "a user needs a password",
         "a password needs an encrypted connection",
-        "says nothing of a sink",
+        "does not apply to a sink",
         "max_retry_delay_ms",
     ];
     let is_told = |kind: &&str| all.iter().any(|problem| problem.contains(kind));
@@ -483,7 +483,7 @@ fn share_above_the_whole_is_refused_with_the_most_it_may_be() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
+fn all_errors_are_reported_at_once_across_layers() {
     let site = support::Site::new(
         "[server]\noutbx = 1\nmax_connections_per_proc = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n",
     );
@@ -546,7 +546,7 @@ fn module_behind_the_last_reported_problem_is_flawed() {
 }
 
 #[test]
-fn every_setting_that_stands_beside_a_c_name_exists() {
+fn every_setting_beside_a_name_of_openpmix_exists() {
     let rows: BTreeSet<&str> = C_NAMES.iter().map(|name| name.c).collect();
     assert_eq!(rows.len(), C_NAMES.len(), "a name stands there twice");
     for name in C_NAMES {

@@ -1,9 +1,9 @@
-//! Confinement of a server's process, which limits what it can reach if the sandbox of components or
-//! the server itself is broken.
+//! Confinement of a server's process, which limits what it can reach if the sandbox of components
+//! or the server itself is broken.
 //!
-//! The kernel enforces it. Landlock confines the files that the process can read, write and run, and
-//! the TCP ports to which it can connect. seccomp refuses system calls that a server never makes.
-//! Neither can be undone, and both apply to everything that the process starts.
+//! The kernel enforces it. Landlock confines the files that the process can read, write and run,
+//! and the TCP ports to which it can connect. seccomp refuses system calls that a server never
+//! makes. Neither can be undone, and both apply to everything that the process starts.
 mod calls;
 mod error;
 mod files;

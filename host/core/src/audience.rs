@@ -99,9 +99,8 @@ impl PeerRegistrations {
 
     /// Returns the degree of coverage of an event with this summary.
     pub(crate) fn coverage(&self, head: &EventSummary) -> Coverage {
-        let always = |filter: &CodeFilter| {
-            head.affects == AffectedProcs::Anybody || filter.affected.is_empty()
-        };
+        let always =
+            |filter: &CodeFilter| head.affects == AffectedProcs::Any || filter.affected.is_empty();
         self.filters(head)
             .fold(Coverage::Uncovered, |found, filter| match found {
                 Coverage::Covered => found,
@@ -134,7 +133,7 @@ impl PeerRegistrations {
 
     /// Returns true if environment events of exactly this code are registered;
     /// `Status::DEFAULT_HANDLER` means those of every code.
-    pub(crate) fn asks_for_environment(&self, code: Status) -> bool {
+    pub(crate) fn has_environment_code(&self, code: Status) -> bool {
         let has = |codes: &CodeFilters| {
             if code == Status::DEFAULT_HANDLER {
                 codes.all

@@ -104,7 +104,7 @@ pub(crate) enum DefaultDelivery {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AffectedProcs {
     /// The event names no affected procs, so it may affect any.
-    Anybody,
+    Any,
     /// The event names the affected procs.
     Named,
 }
@@ -120,7 +120,7 @@ impl EventSummary {
         let affects = if aim.names_affected() {
             AffectedProcs::Named
         } else {
-            AffectedProcs::Anybody
+            AffectedProcs::Any
         };
         let class = match event.range {
             Range::Namespace => Class::JobSpecific,

@@ -109,7 +109,7 @@ pub enum RuleDenial {
     },
     /// The requester's user is unknown.
     #[error("user of {} is unknown: the kernel reports no owner of its connection", name(.0.as_ref()))]
-    Nobody(Option<Proc>),
+    UnknownUser(Option<Proc>),
     /// The event claims another source.
     #[error("{} names another proc as the source of its event (PMIX_EVENT_PROXY)", name(.0.as_ref()))]
     ForeignSource(Option<Proc>),
@@ -186,7 +186,7 @@ fn built_in(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
 fn own_event(case: &RuleRequest<'_>, claimed: Option<&Value>) -> Result<(), RuleDenial> {
     let requester = || case.requester.cloned();
     if case.identity.is_none() {
-        return Err(RuleDenial::Nobody(requester()));
+        return Err(RuleDenial::UnknownUser(requester()));
     }
     match claimed {
         Some(Value::Proc(source)) if Some(source) == case.requester => Ok(()),
@@ -222,7 +222,7 @@ fn known_only(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
 fn uid_of(case: &RuleRequest<'_>) -> Result<u32, RuleDenial> {
     case.identity
         .map(|identity| identity.uid)
-        .ok_or_else(|| RuleDenial::Nobody(case.requester.cloned()))
+        .ok_or_else(|| RuleDenial::UnknownUser(case.requester.cloned()))
 }
 
 /// Returns the user that an info requests procs to run as.
@@ -252,7 +252,7 @@ fn none_foreign(case: &RuleRequest<'_>, uid: u32) -> Result<(), RuleDenial> {
 fn tool(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     let uid = case
         .identity
-        .ok_or_else(|| RuleDenial::Nobody(case.requester.cloned()))?
+        .ok_or_else(|| RuleDenial::UnknownUser(case.requester.cloned()))?
         .uid;
     let owns = |target: &TargetProc| target.owner.is_some_and(|owner| owner.uid == uid);
     // Of no targets at all, `all` alone would say that the tool owns them.

@@ -139,7 +139,7 @@ fn sources(
         (Range::Rm, None) => Ok(SourceFilter::ResourceManager),
         // Every event that reaches a proc comes from its node and session.
         (Range::Undef | Range::Local | Range::Session | Range::Global, None) => {
-            Ok(SourceFilter::Anybody)
+            Ok(SourceFilter::Any)
         }
     }
 }

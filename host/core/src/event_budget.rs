@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Everything that can follow when each chain of each event wants to raise so many.
+    /// Everything that can follow when each chain of each event raises so many.
     fn all_that_follows(mut allowance: EventBudget, owners: usize, wanted: usize) -> usize {
         let shares: Vec<Share> = (0..owners).map(|_| allowance.share(wanted)).collect();
         let raised = shares.iter().filter(|share| share.number > 0);

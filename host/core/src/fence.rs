@@ -3,7 +3,7 @@
 use crate::{
     MonotonicTime,
     deadlines::Deadlines,
-    server::{PeerId, RequestId},
+    request_id::{PeerId, RequestId},
 };
 use peal_model::{NamedProcs, Nspace, Proc, RankData};
 use std::collections::{BTreeMap, BTreeSet};

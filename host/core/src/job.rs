@@ -356,7 +356,7 @@ impl TrackedJob {
             {
                 let at = kvals.iter().position(|kval| kval.key == *key);
                 match (at.and_then(|at| kvals.get_mut(at)), value.clone()) {
-                    (Some(said), Some(value)) => said.value = value,
+                    (Some(existing), Some(value)) => existing.value = value,
                     (Some(_), None) => kvals.retain(|kval| kval.key != *key),
                     (None, value) => kvals.extend(value.map(|value| {
                         let key = key.clone();

@@ -97,7 +97,7 @@ impl JobSpec {
             value,
         });
         // The pid comes later. Without room for it the list of each rank would double.
-        let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + SAID_AT_START);
+        let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + ADDED_AT_START);
         kvals.extend(own);
         // Clones share the texts of keys and values, so a rank costs little memory.
         kvals.extend_from_slice(&shared.common);
@@ -132,7 +132,7 @@ impl JobSpec {
 }
 
 /// Number of values that are added to a rank when its process has started: its pid.
-const SAID_AT_START: usize = 1;
+const ADDED_AT_START: usize = 1;
 
 /// The data that all ranks of a job share, kept once for jobs with thousands of ranks.
 struct SharedRankData {

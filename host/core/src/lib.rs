@@ -46,6 +46,7 @@ pub mod psets;
 pub mod published;
 mod put_values;
 pub mod registration;
+mod request_id;
 mod retained;
 pub mod server;
 pub mod supported;

@@ -3,11 +3,34 @@ use crate::{
     MonotonicTime,
     deadlines::Deadlines,
     put_values::{PutValues, SoughtValue},
-    server::{PeerId, PutRefusal, RequestId},
+    request_id::{PeerId, RequestId},
     user_bytes::{OverShare, UserBytes},
 };
 use peal_model::{Commit, Kval, Nspace, Proc, RankData, Scope, SharedData, rank};
 use std::collections::{BTreeMap, BTreeSet};
+use thiserror::Error;
+
+/// The reason for refused values of a proc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum PutRefusal {
+    /// One key has too many values that differ by their qualifiers.
+    #[error("one key has too many values with different qualifiers")]
+    Qualified,
+    /// The values of the proc exceed their memory.
+    #[error("the values of one proc exceed {max} bytes (server.max_put_bytes)")]
+    Proc {
+        /// The limit, in bytes.
+        max: usize,
+    },
+    /// The values of the user exceed their memory.
+    #[error("the values of user {uid} exceed {max} bytes (server.max_put_bytes_per_user)")]
+    User {
+        /// The user.
+        uid: u32,
+        /// The limit, in bytes.
+        max: usize,
+    },
+}
 
 /// The committed values of a proc. Values of global scope are in both sets.
 #[derive(Debug, Default)]
@@ -187,8 +210,8 @@ impl Modex {
                 .is_none_or(|sought| committed.shows(sought))
         };
         // A get with the undefined rank takes the value of any proc of the job.
-        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
-        let taken = [proc, &anybody].map(|proc| take_held(&mut self.pending_gets, proc, answered));
+        let any_rank = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        let taken = [proc, &any_rank].map(|proc| take_held(&mut self.pending_gets, proc, answered));
         taken
             .into_iter()
             .flat_map(|taken| self.release(taken))
@@ -217,7 +240,7 @@ impl Modex {
     }
 
     /// Drops the cached answer because the host environment's data of a proc have changed.
-    pub(crate) fn host_says_more(&mut self, proc: &Proc) {
+    pub(crate) fn host_data_changed(&mut self, proc: &Proc) {
         if let Some(committed) = self.committed.get_mut(proc) {
             committed.answer = None;
         }

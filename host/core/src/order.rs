@@ -305,9 +305,9 @@ impl<H> Registrations<H> {
         // Other categories are searched only to name the obstacle in the error.
         let elsewhere = |category: &Category| self.bucket(*category).beside(name, offset).is_some();
         match Category::ALL.into_iter().find(elsewhere) {
-            Some(theirs) => Err(RegistrationError::OtherCategory {
+            Some(existing) => Err(RegistrationError::OtherCategory {
                 name: name.to_owned(),
-                existing: theirs,
+                existing,
                 requested: ours,
             }),
             None => Err(RegistrationError::NoSuchName {

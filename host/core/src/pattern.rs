@@ -69,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_star_stands_for_anything(pattern in "[ab*]{0,7}", name in "[ab]{0,8}") {
+        fn star_matches_any_text(pattern in "[ab*]{0,7}", name in "[ab]{0,8}") {
             let letters = |text: &str| text.chars().collect::<Vec<char>>();
             let matches = NspacePattern::new(&pattern).unwrap().matches(&Nspace::new(&name).unwrap());
             prop_assert_eq!(matches, means(&letters(&pattern), &letters(&name)));

@@ -6,8 +6,7 @@ use crate::{
     registration::{ChainPlacement, EventCodes, HandlerRegistration, Mode, RegistrationError},
 };
 use peal_model::{
-    Amendment, ChainResult, Info, KeyName, PolicyOutcome, PolicyRequest, PolicySubject, Range,
-    Status, Value, code,
+    Amendment, ChainResult, Info, KeyName, PolicyOutcome, PolicyRequest, Range, Status, Value, code,
 };
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -246,7 +245,7 @@ pub struct PolicyRun<P> {
 #[derive(Clone, Debug)]
 pub enum NextPolicy<P> {
     /// Calls this policy.
-    Ask(PendingPolicy<P>),
+    Call(PendingPolicy<P>),
     /// Ends the run.
     Done(ConcludedRun),
 }
@@ -273,7 +272,7 @@ impl<P> PolicyRun<P> {
         let verdict = match self.verdict.take() {
             Some(verdict) => verdict,
             None => match self.waiting.pop_front() {
-                Some(member) => return NextPolicy::Ask(PendingPolicy { run: self, member }),
+                Some(member) => return NextPolicy::Call(PendingPolicy { run: self, member }),
                 None => by_default(self.default, &self.request),
             },
         };
@@ -319,18 +318,18 @@ impl<P> PendingPolicy<P> {
     }
 
     /// Records the policy's answer.
-    pub fn finish(self, said: PolicyAnswer) -> PolicyRun<P> {
+    pub fn finish(self, answer: PolicyAnswer) -> PolicyRun<P> {
         let PendingPolicy { mut run, member } = self;
         let by = DecidedBy::Policy(member.name.to_string());
-        let (status, infos) = match said.outcome {
+        let (status, infos) = match answer.outcome {
             Ok(PolicyOutcome::Pass) => {
-                run.amend(said.amendment);
-                (code::PMIX_SUCCESS, said.infos)
+                run.amend(answer.amendment);
+                (code::PMIX_SUCCESS, answer.infos)
             }
             Ok(PolicyOutcome::Grant) => {
-                run.amend(said.amendment);
-                run.verdict = Some(granted(by, &run.request, &said.infos));
-                (code::PMIX_SUCCESS, said.infos)
+                run.amend(answer.amendment);
+                run.verdict = Some(granted(by, &run.request, &answer.infos));
+                (code::PMIX_SUCCESS, answer.infos)
             }
             Ok(PolicyOutcome::Deny(status)) => {
                 // A requester must not take a denial for a success.
@@ -342,9 +341,9 @@ impl<P> PendingPolicy<P> {
                 run.verdict = Some(Verdict::Denied(DeniedVerdict {
                     by,
                     status,
-                    reasons: said.infos.clone(),
+                    reasons: answer.infos.clone(),
                 }));
-                (status, said.infos)
+                (status, answer.infos)
             }
             // The amendment of a policy that failed is dropped with its answer.
             Err(PolicyFailure {
@@ -385,11 +384,12 @@ impl<P> PolicyRun<P> {
 
 /// Returns the verdict that grants a request with its amendments, and the infos of the granting
 /// policy.
-fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
+fn granted(by: DecidedBy, request: &PolicyRequest, infos: &[Info]) -> Verdict {
     let subject = &request.subject;
-    let answer = match subject {
-        PolicySubject::Provision(_) => said.to_vec(),
-        _ => Vec::new(),
+    let answer = if subject.is_answered_by_policy() {
+        infos.to_vec()
+    } else {
+        Vec::new()
     };
     Verdict::Granted {
         by,

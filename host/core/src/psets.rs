@@ -101,7 +101,7 @@ impl Psets {
         self.0
             // The empty text sorts before all names.
             .range((uid, Text::default())..)
-            .take_while(move |((whose, _), _)| *whose == uid)
+            .take_while(move |((owner, _), _)| *owner == uid)
             .map(|(_, pset)| pset)
     }
 
@@ -115,8 +115,8 @@ impl Psets {
                 .value_of(key::PMIX_PSET_NAME)
                 .and_then(Value::as_str);
             // Other keys are answered elsewhere.
-            for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
-                let is = |key: KeyName| asked == key.0;
+            for name in query.keys.iter().flatten().filter_map(Text::as_str) {
+                let is = |key: KeyName| name == key.0;
                 if is(key::PMIX_QUERY_NUM_PSETS) {
                     infos.push(Info::new(
                         key::PMIX_QUERY_NUM_PSETS,

@@ -139,7 +139,7 @@ pub enum Lifetime {
 pub enum SourceFilter {
     /// Any source.
     #[default]
-    Anybody,
+    Any,
     /// The resource manager, whose events have no source.
     ResourceManager,
     /// These procs; the wildcard rank stands for all procs of a job.
@@ -149,7 +149,7 @@ pub enum SourceFilter {
 impl SourceFilter {
     fn include(&self, event: &Event) -> bool {
         match (self, &event.source) {
-            (SourceFilter::Anybody, _) | (SourceFilter::ResourceManager, None) => true,
+            (SourceFilter::Any, _) | (SourceFilter::ResourceManager, None) => true,
             (SourceFilter::These(procs), Some(source)) => procs.covers(source),
             (SourceFilter::ResourceManager, Some(_)) | (SourceFilter::These(_), None) => false,
         }
@@ -192,13 +192,13 @@ pub enum RegistrationError {
         holder: String,
     },
     /// No handler has the name in BEFORE or AFTER.
-    #[error("no handler is called {name:?}, so none can stand before or after it")]
+    #[error("no handler is called {name:?}, so none can be placed before or after it")]
     NoSuchName {
         /// The name.
         name: String,
     },
     /// The handler named in BEFORE or AFTER is in another category.
-    #[error("{name:?} is a {existing} handler; a {requested} handler cannot stand next to it")]
+    #[error("{name:?} is a {existing} handler; a {requested} handler cannot be placed next to it")]
     OtherCategory {
         /// The name.
         name: String,
@@ -208,7 +208,7 @@ pub enum RegistrationError {
         requested: Category,
     },
     /// The placement is before the first or after the last of a category.
-    #[error("{name:?} holds {place}, so nothing can stand beyond it")]
+    #[error("{name:?} holds {place}, so nothing can be placed beyond it")]
     Beyond {
         /// The name.
         name: String,

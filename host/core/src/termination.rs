@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_handler_that_says_anything_decides() {
+    fn last_handler_with_a_request_decides() {
         let yes = || Value::Bool(true);
         let wants = step("wants", &[(WANT, yes())]);
         let spares = step("spares", &[(NO, yes())]);

@@ -79,7 +79,7 @@ impl ConnectedProcs {
         actions.into_iter().flat_map(gathered).collect()
     }
 
-    /// All who are there of these make a call; what they are answered.
+    /// All present procs of these call; returns their answers.
     fn call(&mut self, whose: &BTreeSet<usize>, call: fn(Vec<Proc>) -> Request) -> Vec<Reply> {
         let callers: Vec<usize> = whose.intersection(&self.there).copied().collect();
         let procs: Vec<Proc> = whose.iter().copied().map(proc).collect();
@@ -210,7 +210,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn only_connected_procs_hear_of_deaths(ops in proptest::collection::vec(op(), 1..40)) {
+    fn only_connected_procs_receive_deaths(ops in proptest::collection::vec(op(), 1..40)) {
         let mut procs = ConnectedProcs::new();
         ops.into_iter().for_each(|op| procs.step(op));
     }

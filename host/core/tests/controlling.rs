@@ -304,7 +304,7 @@ fn checkpoint_uses_first_possible_declared_method() {
     assert!(
         nobody
             .1
-            .contains("job:0 has not said how it is checkpointed"),
+            .contains("job:0 has not declared how it is checkpointed"),
         "{}",
         nobody.1
     );
@@ -522,7 +522,7 @@ fn own_requests_can_be_cancelled_before_they_go_too_far() {
     assert_eq!(status, code::PMIX_ERR_INVALID_OPERATION);
     assert_eq!(
         why,
-        "\"pause\" cannot be cancelled: procs were already told to pause"
+        "\"pause\" cannot be cancelled: the request to pause was already sent to procs"
     );
     let cancel_all = || [Info::new(key::PMIX_JOB_CTRL_CANCEL, Value::String(None))];
     let all = stage.control(0, &[], &cancel_all());
@@ -532,7 +532,7 @@ fn own_requests_can_be_cancelled_before_they_go_too_far() {
     );
     assert_eq!(
         not_cancelled(&all),
-        ["pause: procs were already told to pause"]
+        ["pause: the request to pause was already sent to procs"]
     );
     assert_eq!(
         stage.state("pause"),
@@ -664,7 +664,7 @@ fn mails(actions: &[Action]) -> Vec<[String; 3]> {
 }
 
 #[test]
-fn mail_recipient_hears_of_request_and_its_end() {
+fn mail_is_sent_for_request_and_its_end() {
     let mut stage = Stage::new(StateSettings::default());
     let mail = |more: &[Info]| {
         let parts = [&[text(key::PMIX_LOG_EMAIL_ADDR, "ops@example.org")], more].concat();
@@ -728,7 +728,13 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
         )
     };
     let mut stage = Stage::new(StateSettings::default());
-    let (status, why) = answer(&ask(&mut stage));
+    let refused = ask(&mut stage);
+    let [Action::Denied(denial), Action::Reply { .. }] = &refused[..] else {
+        panic!("{refused:?}")
+    };
+    let requester = denial.requester.clone().unwrap();
+    assert_eq!((denial.hook, requester), (Hook::Provision, proc(0)));
+    let (status, why) = answer(&refused);
     assert_eq!(status, code::PMIX_ERR_NOT_SUPPORTED);
     assert!(why.contains("no provisioner"), "{why}");
     let said = || vec![text(KeyName("site.ticket"), "4711")];

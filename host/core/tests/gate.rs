@@ -1,4 +1,5 @@
-//! The gate of the server: what names others passes it before it has any effect, and events keep to their users.
+//! The policy gate: requests that name other procs pass it before they have an effect, and events
+//! stay with their users.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -74,7 +75,7 @@ impl Stage {
         self.accept_registrations(actions)
     }
 
-    /// The policies' answer to what was asked.
+    /// The policies' answer to a request.
     fn decide(&mut self, asked_in: &[Action], verdict: Verdict) -> Vec<Action> {
         let actions = self.server.decided(asked(asked_in), verdict);
         self.accept_registrations(actions)
@@ -817,7 +818,7 @@ fn pending_decisions_are_bounded_in_number_and_bytes() {
         max_decision_bytes: 1000,
         ..StateSettings::default()
     };
-    let mut stage = Stage::with(small, &[Hook::Event]);
+    let mut stage = Stage::with(small.clone(), &[Hook::Event]);
     let long = vec![Info::new(
         key::PMIX_EVENT_TEXT_MESSAGE,
         Value::string(&"x".repeat(600)),
@@ -829,6 +830,22 @@ fn pending_decisions_are_bounded_in_number_and_bytes() {
     );
     stage.server.decided(held, denied(Status(-1)));
     asked(&stage.notify(stage.peers[ALICE_0], long));
+    // A held monitor is there twice, for its policies and for the server.
+    let mut stage = Stage::with(small, &[Hook::Monitor]);
+    let mut monitor = |path: String| {
+        let request = Request::Monitor {
+            monitor: Info::new(key::PMIX_MONITOR_FILE, Value::string(&path)),
+            error: code::PMIX_SUCCESS,
+            directives: vec![Info::new(
+                key::PMIX_MONITOR_FILE_CHECK_TIME,
+                Value::Uint32(1),
+            )],
+        };
+        stage.ask(stage.peers[ALICE_0], request)
+    };
+    let refused = monitor("/x".repeat(300));
+    assert_eq!(statuses(&refused), [code::PMIX_ERR_OUT_OF_RESOURCE]);
+    asked(&monitor("/x".repeat(100)));
 }
 
 #[test]
@@ -857,7 +874,7 @@ fn the_events_of_one_source_keep_the_order_of_their_decisions() {
 }
 
 #[test]
-fn connections_are_asked_about_where_there_are_policies() {
+fn policies_of_connections_decide_about_each_connection() {
     let me = proc("alice", 0);
     let enter = |stage: &mut Stage, kind| {
         stage
@@ -866,9 +883,9 @@ fn connections_are_asked_about_where_there_are_policies() {
     };
     assert_eq!(
         enter(&mut Stage::policed(&[]), ConnectionKind::Client),
-        AdmissionCheck::Open
+        AdmissionCheck::Granted
     );
-    let AdmissionCheck::Ask(_, request) = enter(
+    let AdmissionCheck::Undecided(_, request) = enter(
         &mut Stage::policed(&[Hook::Connection]),
         ConnectionKind::Client,
     ) else {
@@ -897,7 +914,7 @@ fn connections_are_asked_about_where_there_are_policies() {
     );
     assert!(matches!(
         enter(&mut closed, ConnectionKind::Client),
-        AdmissionCheck::Shut(_)
+        AdmissionCheck::Denied(_)
     ));
 }
 
@@ -919,7 +936,7 @@ fn tools_of_root_server_user_and_job_users_may_connect() {
             peer(),
         );
         match entrance {
-            AdmissionCheck::Shut(denial) => {
+            AdmissionCheck::Denied(denial) => {
                 assert!(
                     !welcome
                         && denial
@@ -927,7 +944,10 @@ fn tools_of_root_server_user_and_job_users_may_connect() {
                             .starts_with("the default denies connection to \"tool:0\" of user")
                 );
             }
-            entrance => assert!(welcome && entrance == AdmissionCheck::Open, "{entrance:?}"),
+            entrance => assert!(
+                welcome && entrance == AdmissionCheck::Granted,
+                "{entrance:?}"
+            ),
         }
     }
     let mut stage = Stage::policed(&[Hook::Connection]);
@@ -935,7 +955,7 @@ fn tools_of_root_server_user_and_job_users_may_connect() {
         stage
             .server
             .check_admission(ConnectionKind::Tool, &tool, (BOB, Arc::default()), peer());
-    let AdmissionCheck::Ask(_, request) = asked else {
+    let AdmissionCheck::Undecided(_, request) = asked else {
         panic!("{asked:?}")
     };
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Groups at the gate: what policies see of them, and who is told when one says no.
+//! Groups at the policy gate: requests as policies see them, and recipients of a denial.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -35,7 +35,7 @@ fn proc(nspace: &str, rank: u32) -> Proc {
 }
 
 impl Stage {
-    /// A server with a job of Alice's, whose two procs hear of everything that is said of groups, and a job of Bob's, not connected.
+    /// A server with a connected job of Alice's, whose two procs receive all events about groups, and a job of Bob's.
     fn new(settings: StateSettings, policed: &[Hook]) -> Stage {
         let mut stage = Stage::with_jobs(settings, &[("alice", 2, ALICE)]);
         let bob = Nspace::new("bob").unwrap();

@@ -148,6 +148,30 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
 }
 
 #[test]
+fn cleanup_of_a_site_module_is_refused_and_of_a_job_done() {
+    let mut server = stage(&[]);
+    let mut clean = |owner: &Owner| {
+        let files = Info::new(key::PMIX_REGISTER_CLEANUP, Value::string("/tmp/file"));
+        server.control_for(owner, 7, vec![proc("alice")], vec![files], MonotonicTime(0))
+    };
+    let refused = clean(&Owner::Site);
+    let [Action::Reply { reply, .. }] = &refused[..] else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(reply.status(), code::PMIX_ERR_NOT_SUPPORTED);
+    let done = clean(&Owner::Namespace(nspace("alice")));
+    let [
+        Action::Upcall(Upcall::Cleanup {
+            source, identity, ..
+        }),
+    ] = &done[..]
+    else {
+        panic!("{done:?}")
+    };
+    assert_eq!((source.nspace.as_str(), *identity), ("alice", ALICE));
+}
+
+#[test]
 fn policies_see_owner_of_module_before_anything_is_done() {
     let mut server = stage(&[Hook::JobControl]);
     let actions = server.control_for(&Owner::Site, 7, vec![proc("bob")], kill(), MonotonicTime(0));
@@ -358,7 +382,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
     let mut run = chain.run(request, default);
     loop {
         match run.advance() {
-            NextPolicy::Ask(pending) => {
+            NextPolicy::Call(pending) => {
                 let said = pending.policy().clone();
                 run = pending.finish(said);
             }

@@ -125,7 +125,7 @@ fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
     let nobody = read(None, &[], vec![yes(key::PMIX_JOB_CTRL_KILL)], ranks).unwrap_err();
     assert_eq!(
         (nobody.clone(), nobody.status()),
-        (JobControlError::Nobody, code::PMIX_ERR_BAD_PARAM)
+        (JobControlError::NoTargets, code::PMIX_ERR_BAD_PARAM)
     );
 }
 
@@ -369,27 +369,27 @@ fn invalid_requests_are_refused_with_reason() {
     let two = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
     let long = "x".repeat(300);
     for (directives, status, words) in [
-        (vec![], bad, "nothing is asked for"),
+        (vec![], bad, "the request has no action"),
         (
             vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(false))],
             bad,
-            "nothing is asked for",
+            "the request has no action",
         ),
-        (vec![yes(unknown)], bad, "nothing is asked for"),
+        (vec![yes(unknown)], bad, "the request has no action"),
         (
             vec![kill.clone(), term],
             bad,
-            "pmix.jctrl.kill and pmix.jctrl.term are asked for at once",
+            "the request has both pmix.jctrl.kill and pmix.jctrl.term",
         ),
         (
             vec![signal(10), signal(12)],
             bad,
-            "pmix.jctrl.sig and pmix.jctrl.sig are asked for at once",
+            "the request has both pmix.jctrl.sig and pmix.jctrl.sig",
         ),
         (
             vec![kill.clone(), ckpt()],
             bad,
-            "pmix.jctrl.kill and pmix.jctrl.ckpt are asked for at once",
+            "the request has both pmix.jctrl.kill and pmix.jctrl.ckpt",
         ),
         (
             vec![kill.clone(), yes(key::PMIX_JOB_CTRL_PREEMPTIBLE)],
@@ -474,7 +474,7 @@ fn invalid_requests_are_refused_with_reason() {
         (
             vec![ckpt(), number(two, 1), number(two, 5), number(two, 6)],
             bad,
-            "asked for at once",
+            "the request has both",
         ),
         (
             vec![ckpt(), number(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, 5)],

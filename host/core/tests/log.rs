@@ -264,7 +264,7 @@ fn no_channel_named_means_those_of_the_host_too() {
 }
 
 #[test]
-fn gateway_is_told_the_channel_and_writes_to_no_other() {
+fn gateway_gets_the_channel_and_writes_to_no_other() {
     let payload = || request(vec![text(KeyName("app.progress"))], vec![]);
     let settings = LogSettings {
         order: vec![(ERR.into(), ChannelRequirement::Required)],
@@ -322,7 +322,7 @@ fn gateway_is_told_the_channel_and_writes_to_no_other() {
 }
 
 #[test]
-fn syslog_is_asked_for_as_global_beyond_this_server() {
+fn syslog_is_requested_as_global_beyond_this_server() {
     let data = vec![text(key::PMIX_LOG_SYSLOG), text(KeyName("app.progress"))];
     let run = route(
         request(data, vec![]),

@@ -193,7 +193,7 @@ fn likeness_of(request: &LogRequest) -> Option<DuplicateKey> {
 }
 
 #[test]
-fn a_pair_tells_duplicates_of_one_job_on_the_same_channels() {
+fn pair_identifies_duplicates_of_one_job_on_same_channels() {
     let alike = |one: &LogRequest, other: &LogRequest| {
         likeness_of(one).is_some_and(|one| Some(one) == likeness_of(other))
     };
@@ -244,7 +244,7 @@ fn a_pair_tells_duplicates_of_one_job_on_the_same_channels() {
 
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// A server that logs what is not in its book, and what the book wants to be logged.
+/// A server that logs what its duplicate filter lets through, and the summaries of the filter.
 struct DuplicateLog {
     book: DuplicateFilter,
     logged: Vec<String>,

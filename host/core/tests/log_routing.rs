@@ -1,4 +1,5 @@
-//! The way of log requests against an independent model, which says of each channel whether it is tried, not what comes next.
+//! Destinations of log requests, compared with an independent model that says of each channel
+//! whether it is tried.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -328,7 +329,7 @@ fn routed(case: &Case) -> (Vec<(Key, LogDestination)>, Status) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(4096), ..ProptestConfig::default() })]
     #[test]
-    fn requests_go_where_the_model_says(case in cases()) {
+    fn requests_go_to_the_destination_of_the_model(case in cases()) {
         let model = Model(&case);
         let asked = |channel: usize| model.asked(channel).into_iter().map(move |writer| (Key::from(KEYS[channel]), writer));
         let tried: Vec<_> = model.tried().into_iter().flat_map(asked).collect();

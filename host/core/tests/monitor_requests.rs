@@ -65,7 +65,7 @@ const TIME: (KeyName, Value) = (key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(
 const CHECK: (KeyName, Value) = (key::PMIX_MONITOR_FILE_CHECK_TIME, Value::Uint32(2));
 
 #[test]
-fn the_example_of_the_rfc_is_read_as_it_says() {
+fn example_of_the_rfc_is_parsed() {
     let directives = [
         (key::PMIX_MONITOR_ID, Value::string("MONITOR1")),
         TIME,
@@ -107,7 +107,7 @@ fn the_example_of_the_rfc_is_read_as_it_says() {
 }
 
 #[test]
-fn events_are_raised_as_they_were_asked_for() {
+fn events_are_raised_as_requested() {
     let targets = Value::Proc(Proc::new(nspace(), Rank(1)));
     let directives = [
         TIME,
@@ -348,7 +348,7 @@ fn each_mistake_is_refused_with_valid_input() {
         (
             file(&[CHECK]),
             bad,
-            "pmix.monitor.fmon needs one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life",
+            "pmix.monitor.fmon needs one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which select the signs of life",
         ),
         (
             path("log"),
@@ -465,6 +465,25 @@ fn targets_select_usage_subject() {
         (code::PMIX_MONITOR_RESUSAGE_UPDATE, Range::Custom)
     );
     assert_eq!(rate.update.custom_targets(), Some(vec![requester()]));
+    assert_eq!(rate.usage.nodes, BTreeSet::new(), "this node");
+
+    let on_node = |hostname: &str| {
+        Value::NodePid(Box::new(NodePid {
+            hostname: Some(hostname.into()),
+            node_id: 0,
+            pid: 17,
+        }))
+    };
+    let elsewhere = usage(&[
+        (key::PMIX_MONITOR_TARGET_NODES, Value::string("n1")),
+        (key::PMIX_MONITOR_TARGET_PIDS, on_node("n2")),
+        (key::PMIX_MONITOR_TARGET_PIDS, on_node("")),
+    ]);
+    assert_eq!(elsewhere.usage.of, of(&[], &[17]));
+    assert_eq!(
+        elsewhere.usage.nodes,
+        BTreeSet::from(["n1".to_owned(), "n2".to_owned()])
+    );
 
     let fields = Value::DataArray(DataArray::infos([Info::new(
         key::PMIX_DISK_READ_COMPLETED,

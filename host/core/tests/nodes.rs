@@ -1,4 +1,4 @@
-//! The names of nodes, resolved: compared with a model that counts, and bounded whatever is written.
+//! Resolution of names of nodes, compared with a model that counts, and bounded for any text.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -144,22 +144,22 @@ fn every_conflict_names_holder_of_placement() {
         (
             &[-9][..],
             ChainPlacement::Before("x".into()),
-            "no handler is called \"x\", so none can stand before or after it",
+            "no handler is called \"x\", so none can be placed before or after it",
         ),
         (
             &[-9][..],
             ChainPlacement::After("m".into()),
-            "\"m\" is a multi-code handler; a single-code handler cannot stand next to it",
+            "\"m\" is a multi-code handler; a single-code handler cannot be placed next to it",
         ),
         (
             &[-9, -8][..],
             ChainPlacement::Before("m".into()),
-            "\"m\" holds FIRST_IN_CATEGORY, so nothing can stand beyond it",
+            "\"m\" holds FIRST_IN_CATEGORY, so nothing can be placed beyond it",
         ),
         (
             &[-9][..],
             ChainPlacement::After("a".into()),
-            "\"a\" holds FIRST, so nothing can stand beyond it",
+            "\"a\" holds FIRST, so nothing can be placed beyond it",
         ),
     ] {
         let error = add(&mut chain, "new", codes, place).unwrap_err();
@@ -176,7 +176,7 @@ fn every_conflict_names_holder_of_placement() {
 }
 
 #[test]
-fn a_shadow_stands_where_it_would_act_and_is_in_nobodys_way() {
+fn shadow_is_placed_as_if_active_and_excludes_no_other() {
     let places = [
         ChainPlacement::First,
         ChainPlacement::Last,
@@ -330,9 +330,9 @@ fn affected_proc_filter_applies_to_events_naming_procs() {
 #[derive(Clone, Copy, Debug)]
 struct Filter {
     levels: ClassFilter,
-    /// The rank of job `j` whose events it is for, if any; 9 stands for all of that job.
+    /// The rank of job `j` whose events it is for, if any; 9 means all of that job.
     source: Option<u32>,
-    /// If any, the rank of job `j` that must be affected; 9 stands for any of that job.
+    /// If any, the rank of job `j` that must be affected; 9 means any of that job.
     affected: Option<u32>,
 }
 
@@ -405,7 +405,7 @@ impl Happening {
     }
 }
 
-/// The model: one flat list, each entry with the section it stands in.
+/// The model: one flat list, each entry with its section.
 #[derive(Default)]
 struct Model {
     entries: Vec<(u8, String, u64, Vec<i32>, Filter)>,
@@ -492,7 +492,7 @@ enum Op {
     Deregister(u64),
 }
 
-/// Mostly none; 9 stands for a whole job.
+/// Mostly none; 9 means a whole job.
 fn rank() -> impl Strategy<Value = Option<u32>> {
     prop_oneof![3 => Just(None), 2 => (0..2_u32).prop_map(Some), 1 => Just(Some(9))]
 }
@@ -567,7 +567,7 @@ proptest! {
                     let registration = HandlerRegistration {
                         place: place.clone(),
                         levels: filter.levels,
-                        sources: filter.source.map_or(SourceFilter::Anybody, |rank| {
+                        sources: filter.source.map_or(SourceFilter::Any, |rank| {
                             SourceFilter::These(ProcSet::of(vec![proc(rank)]))
                         }),
                         affected: filter.affected.into_iter().map(proc).collect(),

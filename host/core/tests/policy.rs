@@ -1,4 +1,4 @@
-//! Stepping through policies: order, amendments, who decides, and what one that fails counts as.
+//! Steps through a policy chain: order, amendments, the deciding policy, and failures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -98,7 +98,7 @@ fn run(chain: &PolicyChain<PolicyAnswer>, request: &Arc<PolicyRequest>) -> Concl
     let mut run = chain.run(request.clone(), HookDefault::BuiltIn);
     loop {
         match run.advance() {
-            NextPolicy::Ask(pending) => {
+            NextPolicy::Call(pending) => {
                 let said = pending.policy().clone();
                 run = pending.finish(said);
             }
@@ -119,7 +119,7 @@ fn by(verdict: &Verdict) -> (&DecidedBy, bool) {
 }
 
 #[test]
-fn first_grant_or_deny_decides_and_later_policies_are_not_asked() {
+fn first_grant_or_deny_ends_the_chain() {
     let pass = || said(PolicyOutcome::Pass);
     let deny = PolicyAnswer {
         infos: vec![note("not today")],
@@ -342,12 +342,12 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
     ] {
         let amends_infos = matches!(subject, PolicySubject::Event(_));
         let asked = request(subject, ME.uid);
-        let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance()
+        let NextPolicy::Call(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance()
         else {
             panic!()
         };
         let one = first.policy().clone();
-        let NextPolicy::Ask(second) = first.finish(one).advance() else {
+        let NextPolicy::Call(second) = first.finish(one).advance() else {
             panic!()
         };
         let subject = &second.request().subject;
@@ -388,11 +388,11 @@ fn log_data_is_rewritten_for_later_policies_and_nothing_else() {
         directives: directives.clone(),
     });
     let asked = request(log, ME.uid);
-    let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else {
+    let NextPolicy::Call(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else {
         panic!()
     };
     let one = first.policy().clone();
-    let NextPolicy::Ask(second) = first.finish(one).advance() else {
+    let NextPolicy::Call(second) = first.finish(one).advance() else {
         panic!()
     };
     assert_eq!(second.request().subject.infos(), [note("by one")]);

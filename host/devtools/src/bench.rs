@@ -126,13 +126,13 @@ pub struct BenchEngines<'a> {
 /// Factor of the time limit of a call while fuel is counted.
 const COUNTING: u32 = 20;
 
-/// Measures a component. `tell` is called with the current step, after the compilation.
+/// Measures a component. `report` is called with the current step, after the compilation.
 pub fn measure(
     component: BenchedComponent<'_>,
     engines: BenchEngines<'_>,
     cases: Option<&Cases>,
     effort: Effort,
-    mut tell: impl FnMut(&str),
+    mut report: impl FnMut(&str),
 ) -> Result<BenchResult, BenchError> {
     let BenchedComponent {
         name,
@@ -180,9 +180,9 @@ pub fn measure(
         if measured.is_empty() {
             compile = began.elapsed();
         }
-        tell(&format!("calling: {}", case.name()));
+        report(&format!("calling: {}", case.name()));
         let mut of_case = timed(&run, case, effort);
-        tell(&format!(
+        report(&format!(
             "compiling again, to count instructions, and calling: {}",
             case.name()
         ));
@@ -200,7 +200,7 @@ pub fn measure(
         // The last runner holds the compiled component, which the starts below need.
         last = Some((run, count));
     }
-    tell("starting instances");
+    report("starting instances");
     let mut starts = Vec::new();
     for _ in 0..STARTS {
         let began = Instant::now();

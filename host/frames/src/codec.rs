@@ -50,6 +50,7 @@ pub enum CodecError {
 ///
 /// Fails if the message is longer than the limit.
 pub fn encode<T: Serialize>(message: &T, limit: FrameLimit) -> Result<Vec<u8>, CodecError> {
+    // The length is known only after the message is written, so its place is left free.
     let mut frame = vec![0; HEADER];
     message.serialize(&mut rmp_serde::Serializer::new(&mut frame))?;
     let len = frame.len().saturating_sub(HEADER);
@@ -71,6 +72,7 @@ pub fn encode<T: Serialize>(message: &T, limit: FrameLimit) -> Result<Vec<u8>, C
 /// Fails if the bytes are no message, or more than one.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     let mut rest = bytes;
+    // Checked first: the reader recurses for each level, and could exhaust the stack.
     if !nesting::is_bounded(bytes) {
         return Err(CodecError::TooDeep);
     }
@@ -121,6 +123,7 @@ impl MessageDecoder {
         };
         let max = self.limit.0;
         let len = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
+        // The header alone decides, so that a peer cannot make the buffer grow beyond the limit.
         if len > max {
             return Err(CodecError::TooLong { len, max });
         }

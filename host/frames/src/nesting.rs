@@ -30,6 +30,7 @@ pub(crate) fn is_bounded(mut bytes: &[u8]) -> bool {
         match contents {
             Contents::Bytes(len) => {
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
+                // A length beyond the end leaves no bytes, which ends the loop above.
                 bytes = bytes.get(len..).unwrap_or_default();
             }
             Contents::Elements(count) => {
@@ -40,6 +41,7 @@ pub(crate) fn is_bounded(mut bytes: &[u8]) -> bool {
                 open.push(count.saturating_add(1));
             }
         }
+        // The last element of a level completes the element that contains it, and so on.
         while let Some(missing) = open.last_mut() {
             *missing = missing.saturating_sub(1);
             if *missing > 0 {
@@ -64,6 +66,7 @@ fn contents(marker: Marker, bytes: &[u8]) -> Option<(Contents, &[u8])> {
         Marker::Reserved => fixed(0),
         Marker::U8 | Marker::I8 => fixed(1),
         Marker::U16 | Marker::I16 | Marker::FixExt1 => fixed(2),
+        // The type of an extension takes a byte before its data.
         Marker::FixExt2 => fixed(3),
         Marker::U32 | Marker::I32 | Marker::F32 => fixed(4),
         Marker::FixExt4 => fixed(5),
@@ -72,6 +75,7 @@ fn contents(marker: Marker, bytes: &[u8]) -> Option<(Contents, &[u8])> {
         Marker::FixExt16 => fixed(17),
         Marker::FixStr(len) => fixed(u64::from(len)),
         Marker::FixArray(count) => Some((Elements(u64::from(count)), bytes)),
+        // A map has a key and a value for each entry.
         Marker::FixMap(count) => Some((Elements(2 * u64::from(count)), bytes)),
         Marker::Str8 | Marker::Bin8 => number::<1>(bytes).map(|(len, rest)| (Bytes(len), rest)),
         Marker::Str16 | Marker::Bin16 => number::<2>(bytes).map(|(len, rest)| (Bytes(len), rest)),

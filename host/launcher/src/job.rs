@@ -40,11 +40,11 @@ use tracing::Instrument;
 pub(super) enum Ending {
     /// The job runs.
     Not,
-    /// The procs have been asked to end. They are killed at this time.
-    Asked(Instant),
+    /// The procs have received a request to end. They are killed at this time.
+    Requested(Instant),
     /// The procs have been killed.
     Killed,
-    /// Job control has asked all procs to end, each with its own time of the kill.
+    /// Job control has requested the end of all procs, each with its own time of the kill.
     Controlled,
 }
 
@@ -185,13 +185,14 @@ impl RunningJobTask {
         self.server.add_job(self.spec.clone()).await?;
         let nspace = self.request.nspace.clone();
         let size = self.request.size();
-        // What procs and reports log goes to the record of this job, not to that of an earlier job of its name.
+        // What procs and reports log goes to the record of this job, not to that of an earlier job
+        // of its name.
         let started = Notice::JobStarted {
             nspace: nspace.clone(),
             uid: self.spec.identity.uid,
             size,
         };
-        self.notices.tell_recorded(started).await;
+        self.notices.notify_recorded(started).await;
         let nspace = nspace.as_str().escape_debug();
         self.report(
             rank::PMIX_RANK_WILDCARD,
@@ -224,7 +225,7 @@ impl RunningJobTask {
             || self.awaits_decision()
         {
             let kill_at = match self.ending {
-                Ending::Asked(at) => Some(at),
+                Ending::Requested(at) => Some(at),
                 Ending::Not | Ending::Killed | Ending::Controlled => None,
             };
             let end_at = self.delayed.as_ref().map(|delayed| delayed.at);
@@ -261,7 +262,7 @@ impl RunningJobTask {
             &line,
         );
         self.server.remove_job(self.request.nspace.clone());
-        self.notices.tell(Notice::JobEnded {
+        self.notices.notify(Notice::JobEnded {
             nspace: self.request.nspace.clone(),
             exit_status,
         });
@@ -277,7 +278,7 @@ impl RunningJobTask {
     fn report(&self, rank: Rank, wanted: &[Reported], line: &str) {
         self.request
             .reporting
-            .tell(&self.server, self.proc(rank), wanted, line);
+            .report(&self.server, self.proc(rank), wanted, line);
     }
 
     async fn proc_ended(&mut self, rank: Rank, end: ProcExit) {
@@ -286,7 +287,7 @@ impl RunningJobTask {
         self.running.remove(&rank);
         self.inputs.ended(rank);
         self.reaper.ended(&proc);
-        self.notices.tell(Notice::ProcEnded {
+        self.notices.notify(Notice::ProcEnded {
             proc: proc.clone(),
             end,
         });
@@ -325,7 +326,7 @@ impl RunningJobTask {
         match abnormal {
             // Without other procs or jobs nothing is left to decide: the job ends with this proc.
             Some((status, infos)) if is_unrequested && self.has_others() => {
-                self.ask_handlers(proc, status, infos);
+                self.consult_handlers(proc, status, infos);
             }
             abnormal => self.server.proc_ended(proc, abnormal),
         }
@@ -345,7 +346,7 @@ impl RunningJobTask {
     }
 
     /// Returns true if an abort is a consequence of the abnormal end of another proc, because of
-    /// which the job is to end or handlers are asked: MPI programs abort when they learn of it.
+    /// which the job is to end or handlers decide: MPI programs abort when they learn of it.
     fn is_abort_secondary(&self, source: &Proc) -> bool {
         let first = self.end.first_abnormal.as_ref();
         (self.delayed.is_some() || !self.handler_replies.is_empty())
@@ -377,8 +378,8 @@ impl RunningJobTask {
         }
     }
 
-    /// Begins the removal of files registered for the end of this proc. A proc that was asked to
-    /// end may still have processes; then the removal waits for them. After the last proc, the
+    /// Begins the removal of files registered for the end of this proc. A proc that was requested
+    /// to end may still have processes; then the removal waits for them. After the last proc, the
     /// teardown of the job removes the files, once the orphans of its procs have ended.
     pub(super) fn clean_up_after(&mut self, rank: Rank) {
         if self.terminations.is_terminating(rank)
@@ -393,9 +394,9 @@ impl RunningJobTask {
         }
     }
 
-    /// Raises the event of an abnormal end and asks its handlers how the job continues. Other procs
-    /// may end in the meantime; each abnormal end is a question of its own.
-    fn ask_handlers(&mut self, proc: Proc, status: Status, mut infos: Vec<Info>) {
+    /// Raises the event of an abnormal end and lets its handlers decide how the job continues.
+    /// Other procs may end in the meantime; each abnormal end is a question of its own.
+    fn consult_handlers(&mut self, proc: Proc, status: Status, mut infos: Vec<Info>) {
         infos.extend(intention(&self.request));
         let limit = self.request.options.action_timeout;
         let asking = self
@@ -429,7 +430,7 @@ impl RunningJobTask {
             |termination| termination.request,
         );
         if let Some(termination) = termination {
-            self.notices.tell(Notice::TerminationRequested {
+            self.notices.notify(Notice::TerminationRequested {
                 nspace: self.request.nspace.clone(),
                 termination,
             });
@@ -452,7 +453,7 @@ impl RunningJobTask {
         if let Some(DelayedTermination { because, .. }) = self.delayed.take()
             && matches!(self.ending, Ending::Not)
         {
-            self.ask_to_end(because);
+            self.request_end(because);
         }
     }
 
@@ -473,7 +474,7 @@ impl RunningJobTask {
                     self.end.exit_status = if status.0 == 0 { 1 } else { status.0 };
                     self.end.abort = Some((source, text));
                 }
-                self.ask_to_end(code::PMIX_ERR_PROC_REQUESTED_ABORT);
+                self.request_end(code::PMIX_ERR_PROC_REQUESTED_ABORT);
                 if let Some((rank, end)) = source_end {
                     self.proc_ended(rank, end).await;
                 }
@@ -481,7 +482,7 @@ impl RunningJobTask {
             JobCommand::Abort { .. } => {}
             JobCommand::EndWithRelatedJob { because } => {
                 if matches!(self.ending, Ending::Not) {
-                    self.ask_to_end(because);
+                    self.request_end(because);
                 }
             }
             JobCommand::Forward { signal } => {
@@ -493,7 +494,7 @@ impl RunningJobTask {
             JobCommand::Interrupt { signal } => {
                 if matches!(self.ending, Ending::Not) {
                     self.end.exit_status = ProcExit::Signalled(signal).exit_status();
-                    self.ask_to_end(code::PMIX_ERR_JOB_CANCELED);
+                    self.request_end(code::PMIX_ERR_JOB_CANCELED);
                 } else {
                     self.kill();
                 }
@@ -504,15 +505,15 @@ impl RunningJobTask {
     /// Records the reason for which the job is about to end, and reports it to the listeners.
     pub(super) fn ends_because(&self, because: Status) {
         self.table.ending(&self.request.nspace, because);
-        self.notices.tell(Notice::JobEnding {
+        self.notices.notify(Notice::JobEnding {
             nspace: self.request.nspace.clone(),
             because,
         });
     }
 
-    fn ask_to_end(&mut self, because: Status) {
+    fn request_end(&mut self, because: Status) {
         self.ends_because(because);
-        self.ending = Ending::Asked(Instant::now() + self.request.options.grace);
+        self.ending = Ending::Requested(Instant::now() + self.request.options.grace);
         self.jobs.end_related_jobs(&self.request.nspace, because);
         // A frozen process would not receive the request.
         self.trees.values().for_each(Tree::thaw);
@@ -620,7 +621,7 @@ mod tests {
 
     /// Returns the exit status, and whether the job counts as aborted.
     fn outcome(task: &RunningJobTask) -> (i32, bool) {
-        assert!(matches!(task.ending, Ending::Asked(_)));
+        assert!(matches!(task.ending, Ending::Requested(_)));
         (task.end.exit_status, task.end.abort.is_some())
     }
 

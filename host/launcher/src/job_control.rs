@@ -159,7 +159,7 @@ impl RunningJobTask {
         self.begin_next().await;
     }
 
-    /// Begins to end procs. If all running procs have been asked to end then, the job ends as it
+    /// Begins to end procs. If the end of all running procs is requested then, the job ends as it
     /// does by a signal to `peal`.
     async fn end_procs(
         &mut self,

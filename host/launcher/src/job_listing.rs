@@ -35,15 +35,15 @@ pub(super) struct JobListing {
 /// Launcher of a job.
 #[derive(Debug)]
 pub(super) enum JobOrigin {
-    /// This launcher: the applications, the name of this node, and the command channel, which closes
-    /// at the end of the job.
+    /// This launcher: the applications, the name of this node, and the command channel, which
+    /// closes at the end of the job.
     Launched {
         apps: Vec<AppRequest>,
         hostname: String,
         commands: mpsc::Sender<JobCommand>,
     },
-    /// Another launcher, which reports the end of the job: the job as it was registered, and the known
-    /// processes of its procs.
+    /// Another launcher, which reports the end of the job: the job as it was registered, and the
+    /// known processes of its procs.
     Adopted {
         spec: JobSpec,
         procs: RegisteredProcs,

@@ -190,7 +190,7 @@ impl JobRegistry {
     }
 
     /// Sends a command to all jobs.
-    pub(crate) fn tell_all(&self, command: impl Fn() -> JobCommand) {
+    pub(crate) fn send_to_all(&self, command: impl Fn() -> JobCommand) {
         for job in self.lock().running.values() {
             // A closed queue belongs to a job that has ended; a full one to a job that is ending.
             let _ = job.commands.try_send(command());

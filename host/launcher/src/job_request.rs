@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StdinTarget {
     /// No proc.
-    Nobody,
+    NoRank,
     /// The proc of this rank.
     Rank(Rank),
     /// All procs.
@@ -30,7 +30,7 @@ impl StdinTarget {
     /// Returns true if the proc of this rank receives the input.
     fn reaches(self, rank: Rank) -> bool {
         match self {
-            StdinTarget::Nobody => false,
+            StdinTarget::NoRank => false,
             StdinTarget::Rank(one) => one == rank,
             StdinTarget::All => true,
         }
@@ -146,7 +146,7 @@ impl JobRequest {
             hostname: hostname.into(),
             options: JobOptions::default(),
             output: JobOutput::default(),
-            input: StdinTarget::Nobody,
+            input: StdinTarget::NoRank,
             reporting: Reporting::default(),
         }
     }

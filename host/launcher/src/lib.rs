@@ -217,8 +217,8 @@ impl EmbeddedHostEnvironment {
         let _ = self.server.set(server);
     }
 
-    /// Allows to launch and spawn jobs, whose procs find the server by the rendezvous `uri`. Only the
-    /// first call has an effect.
+    /// Allows to launch and spawn jobs, whose procs find the server by the rendezvous `uri`. Only
+    /// the first call has an effect.
     pub fn launch_at(&self, uri: &str) {
         let _ = self.uri.set(uri.to_owned());
     }
@@ -240,12 +240,12 @@ impl EmbeddedHostEnvironment {
     /// Ends all jobs, as the user requested by a signal of that number. A second call kills them at
     /// once.
     pub fn interrupt(&self, signal: i32) {
-        self.jobs.tell_all(|| JobCommand::Interrupt { signal });
+        self.jobs.send_to_all(|| JobCommand::Interrupt { signal });
     }
 
     /// Forwards a signal of that number to the procs of all jobs.
     pub fn forward(&self, signal: i32) {
-        self.jobs.tell_all(|| JobCommand::Forward { signal });
+        self.jobs.send_to_all(|| JobCommand::Forward { signal });
     }
 
     /// Ends what belongs to a client that has finalized or was lost.

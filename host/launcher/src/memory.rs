@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_average_the_least_and_the_most_are_told() {
+    fn several_have_average_minimum_and_maximum() {
         let samples = vec![of(0, 4.0), of(1, 1.0), of(2, 7.0)];
         assert_eq!((average(&samples), average(&[])), (Some(4.0), None));
         let found: Vec<f32> = extremes(samples)
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_of_in_the_way_that_is_asked_for() {
+    fn usage_of_a_process_has_the_requested_form() {
         let own = (
             Proc::new(Nspace::new("job").unwrap(), Rank(3)),
             std::process::id(),

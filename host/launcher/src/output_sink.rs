@@ -152,9 +152,9 @@ impl StreamWriter {
 fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &AtomicUsize) {
     while let Some(first) = pieces.blocking_recv() {
         let mut next = Some(first);
-        // More lines mostly follow the first ones. They are written together after a pause, in which
-        // the server need not wake this thread for each: that takes longer than all else that it does
-        // for a line.
+        // More lines mostly follow the first ones. They are written together after a pause, in
+        // which the server need not wake this thread for each: that takes longer than all else that
+        // it does for a line.
         while let Some(piece) = next {
             write_queued(&mut to, piece, &mut pieces, waiting);
             thread::sleep(BETWEEN_WRITES);

@@ -109,7 +109,7 @@ impl RunningJobTask {
         );
         self.running.insert(rank, pid);
         self.cleanups.runs(&proc);
-        self.notices.tell(Notice::ProcStarted { proc, pid });
+        self.notices.notify(Notice::ProcStarted { proc, pid });
         outlets.forward(&mut child, &self.writers, &mut self.output);
         if let Some(stdin) = child.stdin.take() {
             self.inputs.connect(rank, stdin, &mut self.feeding);

@@ -220,7 +220,7 @@ pub(crate) fn resume(trees: &Trees, reaper: &ChildReaper) -> BTreeMap<Rank, Stri
     refused
 }
 
-/// Action due on a proc that has been asked to end.
+/// Action due on a proc whose end was requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingSignal {
     /// Send the request to processes outside of its process group. The group has received it.

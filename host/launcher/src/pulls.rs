@@ -55,7 +55,7 @@ impl EmbeddedHostEnvironment {
 
 /// Returns true if the pull includes this channel of this proc. As with the C library, no proc gets
 /// its own output: one that prints what it pulls would never end.
-fn wants(pull: &StreamPull, source: &Proc, channel: IofChannel) -> bool {
+fn is_selected_by(pull: &StreamPull, source: &Proc, channel: IofChannel) -> bool {
     let is_meant = |named: &Proc| {
         named.nspace == source.nspace && (!named.rank.is_valid() || named.rank == source.rank)
     };
@@ -73,10 +73,10 @@ struct Inner {
 
 impl Inner {
     /// Returns the pullers of a stream.
-    fn wanting(&self, source: &Proc, channel: IofChannel) -> Vec<Puller> {
+    fn pullers(&self, source: &Proc, channel: IofChannel) -> Vec<Puller> {
         let pulls = self.pulls.values();
-        let wanting = pulls.filter(|pull| wants(pull, source, channel));
-        wanting.map(|pull| pull.puller.clone()).collect()
+        let pullers = pulls.filter(|pull| is_selected_by(pull, source, channel));
+        pullers.map(|pull| pull.puller.clone()).collect()
     }
 
     fn add(&mut self, pull: StreamPull) -> Result<u64, Status> {
@@ -112,9 +112,10 @@ impl Pulls {
         // The lock is held until the kept output is passed on, so that newer output follows it.
         let mut inner = self.lock();
         let id = inner.add(pull.clone())?;
-        let kept = inner
-            .backlog
-            .of(|source, channel| wants(&pull, source, channel), most);
+        let kept = inner.backlog.of(
+            |source, channel| is_selected_by(&pull, source, channel),
+            most,
+        );
         for (source, channels, data) in kept {
             // Not awaited, because the lock is held.
             late(IofOutput {
@@ -191,7 +192,7 @@ impl Pulls {
         // Under one lock: a pull that begins meanwhile gets the output once, from the backlog or
         // from the caller.
         inner.backlog.write((source, channel), written, kept);
-        inner.wanting(source, channel)
+        inner.pullers(source, channel)
     }
 
     /// Keeps logged lines like output, without a change of the stream's state. Returns the pullers.
@@ -203,7 +204,7 @@ impl Pulls {
     ) -> Vec<Puller> {
         let mut inner = self.lock();
         inner.backlog.insert((source, channel), written, kept);
-        inner.wanting(source, channel)
+        inner.pullers(source, channel)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

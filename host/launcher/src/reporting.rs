@@ -40,7 +40,13 @@ pub struct Reporting {
 
 impl Reporting {
     /// Logs a line about a job or one of its procs, if one of these kinds is selected.
-    pub(super) fn tell(&self, server: &ServerHandle, about: Proc, wanted: &[Reported], line: &str) {
+    pub(super) fn report(
+        &self,
+        server: &ServerHandle,
+        about: Proc,
+        wanted: &[Reported],
+        line: &str,
+    ) {
         if !wanted.iter().any(|reported| self.of.contains(reported)) {
             return;
         }

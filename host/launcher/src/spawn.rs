@@ -278,7 +278,7 @@ fn forwarded(infos: &[Info]) -> IofChannel {
 fn input(infos: &[Info]) -> Result<StdinTarget, Status> {
     match infos.value_of(key::PMIX_STDIN_TGT) {
         None if infos.is_true(key::PMIX_FWD_STDIN) => Ok(StdinTarget::Rank(Rank(0))),
-        None => Ok(StdinTarget::Nobody),
+        None => Ok(StdinTarget::NoRank),
         Some(Value::Proc(proc)) if proc.rank.is_valid() => Ok(StdinTarget::Rank(proc.rank)),
         Some(Value::Proc(_)) => Ok(StdinTarget::All),
         Some(Value::Rank(rank)) if rank.is_valid() => Ok(StdinTarget::Rank(*rank)),

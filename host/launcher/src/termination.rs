@@ -21,7 +21,7 @@ const FIRST_SCAN_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum interval between scans.
 const MAX_SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Proc that has been asked to end.
+/// Proc whose end was requested.
 #[derive(Debug)]
 struct PendingTermination {
     since: Instant,
@@ -74,7 +74,7 @@ impl ProcessScan {
     }
 }
 
-/// Procs of a job that were asked to end, and the requests that wait for it.
+/// Procs of a job whose end was requested, and the requests that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Terminations {
     ending: BTreeMap<Rank, PendingTermination>,
@@ -132,7 +132,7 @@ impl Terminations {
         None
     }
 
-    /// Returns true if a proc has been asked to end and may have processes.
+    /// Returns true if the end of a proc was requested and it may have processes.
     pub(crate) fn is_terminating(&self, rank: Rank) -> bool {
         self.ending.contains_key(&rank)
     }
@@ -174,14 +174,14 @@ impl Terminations {
         }
     }
 
-    /// Returns true if all running procs have been asked to end and none is to be started again.
+    /// Returns true if the end of all running procs was requested and none is to be started again.
     pub(crate) fn cover(&self, running: &BTreeMap<Rank, u32>) -> bool {
         running
             .keys()
             .all(|rank| self.is_terminating(*rank) && !self.restarts(*rank))
     }
 
-    /// Returns true if processes of a proc that was asked to end may be left.
+    /// Returns true if processes of a proc whose end was requested may be left.
     pub(crate) fn are_busy(&self) -> bool {
         !self.ending.is_empty()
     }

@@ -1,8 +1,9 @@
-//! Types of the PMIx Standard: procs, ranks, values, infos, statuses, ranges, events, and the requests
-//! and replies between a client and its server.
+//! Types of the PMIx Standard: procs, ranks, values, infos, statuses, ranges, events, and the
+//! requests and replies between a client and its server.
 //!
-//! Names and numbers come from `data/pmix-registry.toml`; [`names`] is generated from it by `cargo xtask codegen`.
-//! This crate does no I/O and has no clock. The encoding of messages is in `peal-wire`.
+//! Names and numbers come from `data/pmix-registry.toml`; [`names`] is generated from it by `cargo
+//! xtask codegen`. This crate does no I/O and has no clock. The encoding of messages is in
+//! `peal-wire`.
 
 mod array;
 mod attribute;

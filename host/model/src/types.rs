@@ -161,7 +161,8 @@ pub struct JobState(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct LinkState(pub u8);
 
-/// A set of input and output channels (`pmix_iof_channel_t`): stdin 1, stdout 2, stderr 4, stddiag 8.
+/// A set of input and output channels (`pmix_iof_channel_t`): stdin 1, stdout 2, stderr 4, stddiag
+/// 8.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct IofChannel(pub u16);
 

@@ -7,7 +7,8 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A value of one of the Standard's data types (`pmix_value_t`). Strings may be absent (a NULL pointer in C).
+/// A value of one of the Standard's data types (`pmix_value_t`). Strings may be absent (a NULL
+/// pointer in C).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(
     missing_docs,

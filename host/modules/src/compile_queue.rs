@@ -273,7 +273,8 @@ mod tests {
         assert_eq!(queue.start(now), None);
     }
 
-    /// Random steps: whatever happens, the bounds hold, only what waits is started, and at the end everything has been.
+    /// Random steps: whatever happens, the bounds hold, only what waits is started, and at the end
+    /// everything has been.
     #[test]
     fn random_steps_agree_with_sets_of_tasks() {
         for seed in 1..200_u64 {

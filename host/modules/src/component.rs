@@ -218,7 +218,7 @@ fn of(entry: &ModuleEntry, home: ModuleOrigin<'_>, config: &Config) -> Result<Co
         let digest = Digest::of(&bytes);
         if pin != digest {
             let path = settings.path.display();
-            let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
+            let message = format!("{path} has sha256 {digest}; the configuration requires {pin}");
             return Err(entry.problem("module.sha256", message));
         }
     }
@@ -236,7 +236,7 @@ fn inspected(
     home: ModuleOrigin<'_>,
 ) -> Result<Component, Problem> {
     let name = &entry.settings.name;
-    let (whose, installed_by, title) = match home {
+    let (scope, installed_by, title) = match home {
         ModuleOrigin::Site => (scope::resolve_scope(entry)?, None, name.clone()),
         ModuleOrigin::User(directory) => {
             let uid = directory.uid();
@@ -253,7 +253,7 @@ fn inspected(
     Ok(Component {
         bytes: bytes.into(),
         inspection,
-        scope: whose,
+        scope,
         installed_by,
         title,
         signature,

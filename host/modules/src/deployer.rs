@@ -30,7 +30,7 @@ use std::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReloadTrigger {
     /// A request of an admin or user.
-    Asked,
+    Requested,
     /// A possible change of files.
     Files,
 }
@@ -427,7 +427,7 @@ impl Deployer {
             .collect()
     }
 
-    /// Marks removals and additions that are due to an admin who disabled or enabled a module.
+    /// Marks removals and additions that are due to an admin that disabled or enabled a module.
     fn overridden(
         &self,
         known: &BTreeSet<String>,

@@ -141,7 +141,7 @@ pub struct DeployedModule {
     pub owner: Owner,
     /// The module.
     pub module: Arc<Module>,
-    /// The registrations that the module asked for at its start.
+    /// The registrations that the module requested at its start.
     pub(crate) registrations: Vec<ModuleRegistration>,
 }
 
@@ -391,14 +391,14 @@ impl Loader {
             services,
         );
         let module = module.map_err(|error| wrong("module.path")(error.to_string()))?;
-        let wishes = module
+        let registrations = module
             .init(&settings.config)
             .map_err(|error| wrong("module.config")(error.to_string()))?;
         Ok(DeployedModule {
             entry: Some(entry.clone()),
             owner,
             module: Arc::new(module),
-            registrations: wishes,
+            registrations,
         })
     }
 
@@ -474,12 +474,12 @@ impl Loader {
                 limits,
                 services,
             )?;
-            let wishes = module.init(&[])?;
+            let registrations = module.init(&[])?;
             Ok(DeployedModule {
                 entry: None,
                 owner,
                 module: Arc::new(module),
-                registrations: wishes,
+                registrations,
             })
         };
         load().map_err(|error| Problem::of_file(format!("--handler {}: {error}", path.display())))

@@ -154,13 +154,13 @@ impl ModuleSet {
     /// setting.
     pub fn seated(&self, running: &ChainView) -> Result<Hosted, Problems> {
         // Running modules would make room for new ones and hide conflicts, so they are left out.
-        let mut seats = PlacementCheck::default();
+        let mut placements = PlacementCheck::default();
         let configured = self
             .members
             .iter()
             .filter_map(|member| Some((member.entry.as_ref()?, member)));
         let take = |(entry, member): (_, &Arc<DeployedModule>)| {
-            seats.take(entry, &member.owner, &member.module.inspection().roles)
+            placements.take(entry, &member.owner, &member.module.inspection().roles)
         };
         let problems: Vec<Problem> = configured.flat_map(take).collect();
         if !problems.is_empty() {
@@ -170,7 +170,7 @@ impl ModuleSet {
             chains: HostedChains::instead_of(running),
             ..Hosted::default()
         };
-        let seat = |member: &Arc<DeployedModule>| match &member.entry {
+        let placed = |member: &Arc<DeployedModule>| match &member.entry {
             Some(entry) => place_configured(&mut hosted, entry, member).err(),
             None => {
                 let registration = HandlerRegistration::new(member.name(), EventCodes::Default);
@@ -180,7 +180,7 @@ impl ModuleSet {
                 registered.map_err(problem).err()
             }
         };
-        let problems: Vec<Problem> = self.members.iter().filter_map(seat).collect();
+        let problems: Vec<Problem> = self.members.iter().filter_map(placed).collect();
         if problems.is_empty() {
             Ok(hosted)
         } else {
@@ -252,7 +252,7 @@ fn place_configured(
     Ok(())
 }
 
-/// Registers the handlers of a module: as it asked for, or by its settings.
+/// Registers the handlers of a module: as it requested, or by its settings.
 fn place_handler(
     chains: &mut HostedChains,
     member: &DeployedModule,

@@ -50,7 +50,7 @@ pub enum SignatureError {
     Legacy,
     /// No trusted key has this id.
     #[error("it is signed with key {0}, which is not trusted")]
-    Stranger(KeyId),
+    UntrustedKey(KeyId),
     /// The signature does not match the component or its comment.
     #[error(
         "its signature with key {0} is of other bytes: the file, the signature or the comment in it was changed"
@@ -197,7 +197,7 @@ impl Signature {
         trusted: impl IntoIterator<Item = &'k TrustedKey>,
     ) -> Result<Signer, SignatureError> {
         let signature = decoded(&self.text)?;
-        let mut error = SignatureError::Stranger(self.key);
+        let mut error = SignatureError::UntrustedKey(self.key);
         // Ids of keys are not unique, so all keys with the id are tried.
         for key in trusted.into_iter().filter(|key| key.id() == self.key) {
             // `false` refuses signatures of minisign's old kind, which sign the bytes without a
@@ -261,7 +261,7 @@ pub(crate) fn lacking(
             "; no key is trusted yet: modules.trusted_keys".to_owned()
         }
         // The trusted keys explain the error only if the key is not among them.
-        _ if !matches!(error, SignatureError::Stranger(_)) => String::new(),
+        _ if !matches!(error, SignatureError::UntrustedKey(_)) => String::new(),
         ModuleOwner::Site => " (modules.trusted_keys)".to_owned(),
         other => format!(" (modules.trusted_keys, {})", Modules::keys_setting(other)),
     };

@@ -192,24 +192,24 @@ fn desired(directory: &UserDirectory, config: &Config) -> Result<Vec<DesiredModu
 
 /// Returns problems for settings that a user may not set, or that exceed the user's limits.
 fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
-    let asked = &entry.settings.limits;
+    let requested = &entry.settings.limits;
     let most = &config.job_supplied;
     let usual = Limits::default();
-    let not_theirs = [
+    let site_settings = [
         "module.scope",
         "module.mode",
         "module.sinks",
         "module.files",
         "module.isolation",
     ];
-    let not_theirs = not_theirs
+    let site_settings = site_settings
         .into_iter()
         .filter(|key| entry.origin_of(key).is_some());
-    let not_theirs = not_theirs
-        .map(|key| entry.problem(key, format!("{key} is for the site to say: leave it out")));
+    let site_settings = site_settings
+        .map(|key| entry.problem(key, format!("{key} is a setting of the site; remove it")));
     let more = |key: &'static str, is_more: bool, most: String| {
-        let is_asked = is_more && entry.origin_of(key).is_some();
-        is_asked.then(|| {
+        let is_set_by_user = is_more && entry.origin_of(key).is_some();
+        is_set_by_user.then(|| {
             entry.problem(
                 key,
                 format!("{key} is more than a user's module may have, which is {most}"),
@@ -219,62 +219,62 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     let limits = [
         more(
             "module.limits.memory_bytes",
-            asked.memory_bytes > most.memory_bytes,
+            requested.memory_bytes > most.memory_bytes,
             most.memory_bytes.to_string(),
         ),
         more(
             "module.limits.total_memory_bytes",
-            asked.total_memory_bytes > config.tenant.max_memory_bytes,
+            requested.total_memory_bytes > config.tenant.max_memory_bytes,
             config.tenant.max_memory_bytes.to_string(),
         ),
         more(
             "module.limits.call_time_ms",
-            asked.call_time > most.call_time,
+            requested.call_time > most.call_time,
             most.call_time.as_millis().to_string(),
         ),
         more(
             "module.limits.host_call_time_ms",
-            asked.host_call_time > most.host_call_time,
+            requested.host_call_time > most.host_call_time,
             most.host_call_time.as_millis().to_string(),
         ),
         more(
             "module.limits.output_bytes",
-            asked.output_bytes > most.output_bytes,
+            requested.output_bytes > most.output_bytes,
             most.output_bytes.to_string(),
         ),
         more(
             "module.limits.raised_events",
-            asked.raised_events > most.raised_events,
+            requested.raised_events > most.raised_events,
             most.raised_events.to_string(),
         ),
         more(
             "module.limits.host_calls",
-            asked.host_calls > most.host_calls,
+            requested.host_calls > most.host_calls,
             most.host_calls.to_string(),
         ),
         more(
             "module.limits.log_lines_per_second",
-            asked.log_lines_per_second > most.log_lines_per_second,
+            requested.log_lines_per_second > most.log_lines_per_second,
             most.log_lines_per_second.to_string(),
         ),
         more(
             "module.limits.failure_window_ms",
-            asked.failure_window < usual.failure_window,
+            requested.failure_window < usual.failure_window,
             "no less than usual".to_owned(),
         ),
         more(
             "module.limits.idle_instances",
-            asked.idle_instances > usual.idle_instances,
+            requested.idle_instances > usual.idle_instances,
             usual.idle_instances.to_string(),
         ),
         more(
             "module.limits.failures",
             // 0 would mean that the module is never quarantined.
-            asked.failures > usual.failures || asked.failures == 0,
+            requested.failures > usual.failures || requested.failures == 0,
             usual.failures.to_string(),
         ),
     ];
-    not_theirs.chain(limits.into_iter().flatten()).collect()
+    site_settings.chain(limits.into_iter().flatten()).collect()
 }
 
 #[cfg(test)]

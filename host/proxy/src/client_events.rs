@@ -57,9 +57,15 @@ pub(crate) struct ClientEvents {
 
 impl ClientEvents {
     /// Adds a registration of the client. Returns the kept events that match it, oldest first.
-    pub(crate) fn add_registration(&mut self, wish: RelayedRegistration) -> Vec<PackedDelivery> {
-        self.registrations
-            .add(&wish.codes, wish.levels, wish.affected);
+    pub(crate) fn add_registration(
+        &mut self,
+        registration: RelayedRegistration,
+    ) -> Vec<PackedDelivery> {
+        self.registrations.add(
+            &registration.codes,
+            registration.levels,
+            registration.affected,
+        );
         self.count_acknowledgement();
         let (wanted, kept): (Vec<PackedDelivery>, Vec<PackedDelivery>) =
             std::mem::take(&mut self.deliveries)

@@ -2,7 +2,7 @@
 //! which they arrive.
 use peal_wire::{Header, Tag};
 
-/// Bytes of a payload that tell its command, in either buffer type.
+/// Bytes of a payload that determine its command, in either buffer type.
 const GLANCE: usize = 4;
 
 /// A frame as received.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn wanted_frames_are_whole_and_others_pass_at_any_split() {
+    fn selected_frames_are_whole_and_others_pass_at_any_split() {
         let frames = [
             frame(101, 0),
             frame(1, 9),

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LONGEST: usize = 127;
 
 /// Checks that a proxy without handlers passes on every byte, and that one with handlers never
-/// fails. The data are pieces of the two streams in turn: a length, whose lowest bit tells the
+/// fails. The data are pieces of the two streams in turn: a length, whose lowest bit is the
 /// side, and as many bytes.
 pub fn streams(data: &[u8]) -> Result<(), String> {
     let mut plain = ClientProxy::new(DecodeLimits::default(), PATIENCE);
@@ -33,7 +33,7 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
     ] {
         plain.ended(from);
         handling.ended(from);
-        let sent = said_by(from, data);
+        let sent = bytes_of(from, data);
         let passed = plain.take(to);
         if sent != passed {
             return Err(format!(
@@ -66,9 +66,9 @@ pub fn data_of_streams<'a>(pieces: impl IntoIterator<Item = (ProxySide, &'a [u8]
     data
 }
 
-fn said_by(side: ProxySide, data: &[u8]) -> Vec<u8> {
+fn bytes_of(side: ProxySide, data: &[u8]) -> Vec<u8> {
     pieces(data)
-        .filter(|(whose, _)| *whose == side)
+        .filter(|(from, _)| *from == side)
         .flat_map(|(_, piece)| piece)
         .copied()
         .collect()

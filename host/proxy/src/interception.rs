@@ -213,12 +213,14 @@ impl InterceptedConnection {
             if self.down.is_between() {
                 out.client.extend(self.to_client.drain(..).flatten());
             }
-            let asked = &self.own_requests;
+            let own_requests = &self.own_requests;
             let registering = &self.registering;
             let is_wanted = |header: &Header, _: &[u8]| {
                 // Without handlers nothing is decoded, and every byte passes unchanged.
                 let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
-                is_event || asked.contains(header.tag) || registering.contains_key(&header.tag)
+                is_event
+                    || own_requests.contains(header.tag)
+                    || registering.contains_key(&header.tag)
             };
             let Some(whole) = self.down.feed(input, &mut out.client, is_wanted) else {
                 return;

@@ -54,7 +54,7 @@ struct ProxiedConnection {
 }
 
 impl ProxiedConnection {
-    /// Welcomed, with handlers that want these codes.
+    /// After the handshake, with handlers for these codes.
     fn new(wanted: &[Status]) -> ProxiedConnection {
         let limits = DecodeLimits::default();
         let hello = hello();
@@ -98,7 +98,7 @@ impl ProxiedConnection {
         frames
     }
 
-    /// The client asks. Returns its frame.
+    /// A request of the client. Returns its frame.
     fn asks(&mut self, request: &Request) -> Frame {
         let frame = Frame {
             pindex: 5,
@@ -185,7 +185,7 @@ fn event(code: Status, number: u64) -> Event {
 }
 
 #[test]
-fn handlers_are_registered_and_client_hears_only_own_codes() {
+fn handlers_are_registered_and_client_gets_only_own_codes() {
     let mut stage = ProxiedConnection::new(&[NEWS, Status::DEFAULT_HANDLER]);
     stage.acknowledge();
     stage.registers(&[OTHER]);
@@ -390,7 +390,7 @@ fn silent_server_is_reported_once_and_may_still_answer() {
 }
 
 #[test]
-fn events_of_handlers_reach_the_client_that_asked_for_them() {
+fn events_for_handlers_reach_the_registered_client() {
     let mut stage = ProxiedConnection::new(&[]);
     stage.registers(&[NEWS]);
     stage.relay.deliver(Arc::new(event(NEWS, 1))).unwrap();
@@ -423,13 +423,13 @@ fn unknown_messages_pass() {
 /// A step of a conversation.
 #[derive(Clone, Debug)]
 enum Said {
-    /// The client asks for something that is no registration, with so long a payload.
+    /// A request of the client that is no registration, with a payload of this length.
     Asks(usize),
     /// The server answers the request before.
     Answers,
-    /// An event that the client asked for.
+    /// An event that the client registered for.
     Event,
-    /// The handlers want something.
+    /// A request of the handlers.
     Wants,
 }
 

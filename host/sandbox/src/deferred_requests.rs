@@ -58,8 +58,8 @@ impl job_control::Host for InstanceState {
             || HostCallRequest::Control,
             |host| {
                 // Checked before the values are lifted at the cost of the call.
-                let asked = host.current.output.controls.len();
-                if let Err(status) = host.check_request_count(asked) {
+                let earlier = host.current.output.controls.len();
+                if let Err(status) = host.check_request_count(earlier) {
                     return Ok(Err(status.0));
                 }
                 if targets.len() > MAX_PROCS || directives.infos.is_empty() {
@@ -89,8 +89,8 @@ impl log_request::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Report,
             |host| {
-                let asked = host.current.output.reports.len();
-                if let Err(status) = host.check_request_count(asked) {
+                let earlier = host.current.output.reports.len();
+                if let Err(status) = host.check_request_count(earlier) {
                     return Ok(Err(status.0));
                 }
                 if data.infos.is_empty() {
@@ -134,10 +134,10 @@ impl resource_usage::Host for InstanceState {
 }
 
 impl InstanceState {
-    /// Checks that the call may make one more request of a kind, after `asked` earlier ones.
-    fn check_request_count(&self, asked: usize) -> Result<(), Status> {
+    /// Checks that the call may make one more request of a kind, after `earlier` others.
+    fn check_request_count(&self, earlier: usize) -> Result<(), Status> {
         match &self.current.subject {
-            CallSubject::Event(_) if asked < MAX_REQUESTS => Ok(()),
+            CallSubject::Event(_) if earlier < MAX_REQUESTS => Ok(()),
             CallSubject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
             // Results of policies and channels carry no requests.
             _ => Err(code::PMIX_ERR_NOT_AVAILABLE),

@@ -370,7 +370,8 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
                 tracing::warn!(
                     most,
                     size,
-                    "instance pool smaller than configured: {SCARCE}"
+                    hint = SCARCE,
+                    "instance pool smaller than configured"
                 );
                 return Ok((engine, size));
             }
@@ -382,7 +383,8 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
     };
     tracing::warn!(
         reason = format!("{error:#}"),
-        "instances not pooled, starts are slower: {SCARCE}"
+        hint = SCARCE,
+        "instances not pooled, starts are slower"
     );
     let mut scarce = config.clone();
     frugal(&mut scarce);
@@ -399,7 +401,8 @@ pub(crate) fn frugal(config: &mut Config) {
         .memory_guard_size(0);
 }
 
-const SCARCE: &str = "is the address space limited (ulimit -v)?";
+/// Likely cause, for the trace.
+const SCARCE: &str = "the address space may be limited (ulimit -v)";
 
 /// Smallest pool that is tried, unless fewer instances are configured. One component of an
 /// interpreted language takes tens of the pool's tables and core instances.

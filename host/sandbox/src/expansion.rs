@@ -278,7 +278,7 @@ impl Expansion {
 }
 
 /// Returns an upper estimate of the bytes that the engine keeps for a section of a core module in
-/// each instance. Memories and tables are not included: the engine asks the memory limiter for
+/// each instance. Memories and tables are not included: the engine requests from the memory limiter
 /// them.
 fn bookkeeping(section: &Payload<'_>) -> Result<u64, FormatError> {
     let bytes = |count: u32, each: u64| u64::from(count).saturating_mul(each);

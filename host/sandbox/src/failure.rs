@@ -90,10 +90,10 @@ fn explain_end(
     refused: Option<BudgetExceeded>,
     limits: &ModuleLimits,
 ) -> CallFailure {
-    let who = phase.name();
+    let phase_name = phase.name();
     let cause = plain(&error.root_cause().to_string(), MAX_TEXT);
     let hit = |kind, limit: LimitKind, what: String| {
-        CallFailure::new(kind, Some(limit), format!("{who} {what} ({limit})"))
+        CallFailure::new(kind, Some(limit), format!("{phase_name} {what} ({limit})"))
     };
     match (error.downcast_ref::<CallAbort>(), trap_of(error), refused) {
         // The host ended the call itself and knows why, whatever happened before.
@@ -101,7 +101,7 @@ fn explain_end(
             let what = plain(&stop.to_string(), MAX_TEXT);
             match limit_of(stop) {
                 Some(limit) => hit(kind_of(stop), limit, what),
-                None => CallFailure::new(kind_of(stop), None, format!("{who} {what}")),
+                None => CallFailure::new(kind_of(stop), None, format!("{phase_name} {what}")),
             }
         }
         // These traps come before a refused growth: a guest that goes on after the refusal fails
@@ -149,7 +149,7 @@ fn explain_end(
         (None, ..) => CallFailure::new(
             FailureKind::Trapped,
             None,
-            format!("{who} trapped: {}", trap_text(&cause)),
+            format!("{phase_name} trapped: {}", trap_text(&cause)),
         ),
     }
 }

@@ -70,7 +70,7 @@ host_call_requests! {
     Exception = "exception.describe";
     /// Writes a message to the trace; refused beyond the limit on lines.
     Log { level: Level, message: String } = "logging.log";
-    /// Reads the time in milliseconds since the epoch. The host is asked once a call.
+    /// Reads the time in milliseconds since the epoch. The host is called once in a call.
     Now = "clock.now";
     /// Raises an event.
     Notify { code: Status, range: Range } = "notify.notify";
@@ -197,7 +197,7 @@ impl<R: RecordedResult> RecordedResult for Result<R, Status> {
     }
 }
 
-/// Log of the host calls of successive calls. It records only if a recorder wants it.
+/// Log of the host calls of successive calls. It records only for a recorder.
 #[derive(Default)]
 pub(crate) struct HostCallLog {
     /// `None` if nothing is recorded.
@@ -280,7 +280,8 @@ impl HostCallLog {
 }
 
 impl Script {
-    /// Returns the next recorded host call that equals `request`. Those between were not made again.
+    /// Returns the next recorded host call that equals `request`. Those between were not made
+    /// again.
     fn find(&mut self, request: &HostCallRequest) -> Option<&HostCall> {
         let rest = self.calls.get(self.at..)?;
         let found = self.at + rest.iter().position(|call| call.request == *request)?;

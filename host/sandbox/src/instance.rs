@@ -370,8 +370,8 @@ impl Instance {
                 match lifecycle.call_init(&mut *store, &config)? {
                     // The bounds are checked before the registrations are lifted at the cost of the
                     // call.
-                    Ok(wishes) => match check_registrations(&wishes) {
-                        Ok(()) => Ok(Ok(lift_registrations(store.data_mut(), wishes)?)),
+                    Ok(registrations) => match check_registrations(&registrations) {
+                        Ok(()) => Ok(Ok(lift_registrations(store.data_mut(), registrations)?)),
                         Err(error) => Ok(Err(StartFailure::RegistrationLimit(error))),
                     },
                     Err(reason) => Ok(Err(StartFailure::Refused(plain(&reason, MAX_QUOTED)))),

@@ -374,12 +374,12 @@ impl amendment::Host for InstanceState {
         self.host_call(
             || HostCallRequest::Narrow { range },
             |host| {
-                let Some(asked) = host.current.subject.requested_range() else {
+                let Some(requested) = host.current.subject.requested_range() else {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 };
                 // A policy may only narrow: a wider range would reach procs that the requester did
                 // not address.
-                if !range.is_within(asked) {
+                if !range.is_within(requested) {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 host.current.output.amendment.range = Some(range);

@@ -163,8 +163,8 @@ impl MemoryLimiter {
         granted.is_ok()
     }
 
-    /// Accounts for a growth to this size of a memory or table with this maximum. wasmtime would let
-    /// a growth above the maximum fail after it was granted.
+    /// Accounts for a growth to this size of a memory or table with this maximum. wasmtime would
+    /// let a growth above the maximum fail after it was granted.
     fn grow_to(&mut self, by: usize, size: usize, maximum: Option<usize>) -> bool {
         // The own bound comes first: a memory that declares no maximum has one of 4 GiB.
         let is_within_bound = self.used.saturating_add(by) <= self.most;

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_stands_still_while_a_thread_waits() {
+    fn processor_time_does_not_pass_while_a_thread_waits() {
         let mut meter = CallMeter::new(ModuleLimits::default(), CallClock::Processor);
         let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
         meter.begin(long_ago);

@@ -255,8 +255,8 @@ impl Module {
             last = %quarantined.last,
             "module quarantined, peal module reset lifts it"
         );
-        if let Some(tell) = &self.template.services.on_quarantine {
-            tell(&quarantined);
+        if let Some(report) = &self.template.services.on_quarantine {
+            report(&quarantined);
         }
         // A quarantined module is not called, and its idle instances would take memory of shared
         // budgets.
@@ -280,8 +280,8 @@ impl Module {
             }
         };
         let mut instance = self.any_instance(&Tenancy::Unused).map_err(failed)?;
-        let wishes = instance.init(&settings).map_err(failed)?;
-        let wishes = wishes.map_err(|refusal| match refusal {
+        let registrations = instance.init(&settings).map_err(failed)?;
+        let registrations = registrations.map_err(|refusal| match refusal {
             StartFailure::Refused(reason) => InitError::Refused {
                 module: module(),
                 reason,
@@ -296,7 +296,7 @@ impl Module {
             .set(settings)
             .map_err(|_| InitError::Repeated { module: module() })?;
         self.put_back(instance);
-        Ok(wishes)
+        Ok(registrations)
     }
 
     /// Starts an instance and drops it. Measurements use it.

@@ -25,7 +25,7 @@ pub enum Priority {
     /// The usual priority.
     #[default]
     Usual,
-    /// The lowest priority: the threads run when no other wants to.
+    /// The lowest priority: the threads run when no other is ready.
     Lowest,
 }
 

@@ -103,10 +103,10 @@ impl sink::Host for InstanceState {
         };
         let size = mail.size();
         // Copied for the record, because the sink takes the mail.
-        let asked = mail.clone();
+        let requested = mail.clone();
         let request = || HostCallRequest::Submit {
             sink: name.clone(),
-            mail: asked,
+            mail: requested,
         };
         self.on_sink(&name, size, request, |sink, request| {
             sink.submit(request, mail)

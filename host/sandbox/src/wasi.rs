@@ -16,7 +16,7 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
 use wasmtime::component::{Component, Linker, Resource, ResourceType, Val};
 use wasmtime::{Engine, StoreContextMut};
 
-/// Type of all resources, without data. The number of a handle tells what it was opened for.
+/// Type of all resources, without data. The number of a handle identifies its purpose.
 struct Stub;
 
 /// Number of a handle for the standard error.

@@ -241,7 +241,7 @@ fn a_handler_sees_the_steps_before_it() {
 }
 
 #[test]
-fn a_value_that_cannot_be_is_a_failure_that_says_so() {
+fn impossible_value_is_a_failure_with_the_reason() {
     let module = load("echo", patient());
     for (code, kind, reason) in [
         (-5, FailureKind::Trapped, "array 77"),
@@ -280,7 +280,8 @@ fn an_array_within_arrays_counts_as_often_as_it_is_there() {
 
 #[test]
 fn all_infos_are_one_host_call_at_any_depth() {
-    // Reading is one call and pushing each info is one; with none left over, nothing else can have been asked.
+    // Reading is one call and pushing each info is one; with none left over, nothing else can have
+    // been asked.
     let infos = every_kind();
     let host_calls = u32::try_from(infos.len()).unwrap() + 1;
     let result = load(
@@ -315,7 +316,7 @@ fn a_value_is_found_with_its_arrays() {
 }
 
 #[test]
-fn a_handler_is_told_the_tag_of_its_registration() {
+fn handler_gets_the_tag_of_its_registration() {
     let call = EventCall {
         tag: 77,
         ..call(event(-12, Vec::new()))
@@ -423,7 +424,7 @@ fn a_flood_of_messages_is_cut() {
 }
 
 #[test]
-fn the_clock_stands_still_during_a_call() {
+fn clock_does_not_advance_during_a_call() {
     assert_eq!(handle(&load("clock", patient()), -1).status, Status(1));
 }
 

@@ -1,4 +1,4 @@
-//! Policies: what one sees of a request, what it can say of it, and what becomes of one that fails.
+//! Policies: their view of a request, their outcomes, and failures.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -142,7 +142,7 @@ fn a_policy_passes_grants_or_denies_at_each_hook() {
 }
 
 #[test]
-fn policy_knows_peer_of_connections_only() {
+fn policy_sees_peer_of_connections_only() {
     let module = load("doorkeeper", patient());
     let ask = |pid| {
         let subject = ConnectionSubject {
@@ -169,7 +169,7 @@ fn policy_knows_peer_of_connections_only() {
 }
 
 #[test]
-fn a_policy_is_told_the_numbers_of_its_request() {
+fn policy_gets_the_numbers_of_its_request() {
     let module = load("judge", patient());
     let target = || TargetProc {
         proc: proc("job", 1),
@@ -417,7 +417,7 @@ fn denial_amends_nothing_and_gives_its_reasons() {
 }
 
 #[test]
-fn a_policy_that_fails_says_nothing_and_how_it_failed() {
+fn failed_policy_has_no_outcome_but_a_reason() {
     let limits = ModuleLimits {
         output_bytes: 100_000,
         ..patient()
@@ -466,7 +466,7 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
 }
 
 #[test]
-fn a_module_is_asked_only_in_the_roles_that_it_fills() {
+fn module_is_called_only_in_its_roles() {
     let handler = load("noop", patient());
     let judge = load("judge", patient());
     for subject in subjects(&[ask(1)]) {

@@ -1,4 +1,5 @@
-//! The exceptions of guests: whatever a guest says of why its call fails is in the failure, in the trace and in the record.
+//! Exceptions of guests: the text of a guest about its failure is in the failure, in the trace and
+//! in the record.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{component, engine, handle, patient, traced};
 
-/// The text of `thrower.wat`, as it may stand in a line.
+/// The text of `thrower.wat`, as it may appear in a line.
 const TEXT: &str = "ValueError: rank 7\\n2026-01-01 WARN forged\\u{1b}[2J";
 
 fn thrower(limits: ModuleLimits) -> Module {
@@ -73,7 +74,7 @@ fn exception_of_a_returning_call_is_forgotten() {
 }
 
 #[test]
-fn exception_before_another_end_stands_behind_it() {
+fn exception_before_another_end_follows_it_in_the_reason() {
     let limits = ModuleLimits {
         call_time: Duration::from_millis(100),
         failures: 0,

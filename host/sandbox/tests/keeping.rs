@@ -1,4 +1,4 @@
-//! The state of a module: what it can do with it, and what is refused.
+//! State of a module: operations, and refusals.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -83,7 +83,7 @@ fn each_later_instance_gets_the_settings_first() {
 }
 
 #[test]
-fn an_instance_is_told_when_it_is_no_longer_needed() {
+fn instance_is_stopped_when_no_longer_needed() {
     let module = load(
         "managed",
         ModuleLimits {

@@ -290,7 +290,8 @@ fn fresh_instance_has_call_time_for_init_and_again_for_call() {
         assert_eq!(handle(&module, 0).failure, None);
         start.elapsed()
     };
-    // Enough for one of the two, however the machine is used otherwise, if measured and tried often enough; never for both.
+    // Enough for one of the two, however the machine is used otherwise, if measured and tried often
+    // enough; never for both.
     let start = Instant::now();
     let mut work = Duration::MAX;
     let is_enough = std::iter::repeat_with(|| {

@@ -225,7 +225,7 @@ fn exports_that_are_no_role_are_listed_and_never_called() {
 }
 
 #[test]
-fn inspect_tells_without_running_anything() {
+fn inspect_runs_no_code() {
     let bytes = component("extra");
     let found = inspect(&bytes).unwrap();
     assert_eq!(found.size, bytes.len());

@@ -1,4 +1,4 @@
-//! The guest pool: bounded, and it finishes what it took on.
+//! The guest pool: it is bounded, and finishes accepted jobs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -275,7 +275,8 @@ fn its_pool_is_as_large_as_the_address_space_has_room_for() {
     );
 }
 
-/// Runs a test once more with its address space limited to so many KiB, which a process cannot lift again.
+/// Runs a test once more with its address space limited to so many KiB, which a process cannot lift
+/// again.
 fn limited_to(kib: &str, child: &str) {
     let limited = Command::new("sh")
         .args([

@@ -53,7 +53,8 @@ fn channel(sinks: &[(&str, &Arc<Page>)], limits: ModuleLimits) -> Module {
     .unwrap()
 }
 
-/// Has it do that (by the list at the head of `scribe.wat`) with these bytes and the sink of that name.
+/// Has it do that (by the list at the head of `scribe.wat`) with these bytes and the sink of that
+/// name.
 fn call(what: i32, sink: &str, bytes: &[u8]) -> ChannelCall {
     let request = LogRequest {
         source: Some(proc("job", 3)),
@@ -170,7 +171,7 @@ fn a_request_without_a_time_shows_none() {
 }
 
 #[test]
-fn a_sink_that_is_not_there_or_refuses_is_told_to_the_channel() {
+fn channel_gets_status_of_missing_or_refusing_sink() {
     let full = Arc::new(Page {
         refuses: Some(code::PMIX_ERR_OUT_OF_RESOURCE),
         ..Page::default()

@@ -161,7 +161,7 @@ impl Actor {
     }
 
     /// Reports the losses of connections whose report was deferred, because the server stops.
-    pub(crate) fn tell_losses(&mut self) {
+    pub(crate) fn report_losses(&mut self) {
         let losses = self.state.report_losses();
         self.act_all(losses);
     }
@@ -209,14 +209,14 @@ impl Actor {
             (peer.identity, groups.clone()),
             (end, infos.clone()),
         ) {
-            AdmissionCheck::Open => self.admit(admission),
-            AdmissionCheck::Shut(denial) => {
+            AdmissionCheck::Granted => self.admit(admission),
+            AdmissionCheck::Denied(denial) => {
                 self.refuse(admission, denial);
                 Vec::new()
             }
-            AdmissionCheck::Ask(id, request) => {
+            AdmissionCheck::Undecided(id, request) => {
                 self.admissions.insert(id, admission);
-                self.ask(id, request)
+                self.request_decision(id, request)
             }
         }
     }
@@ -315,10 +315,10 @@ impl Actor {
             ActorMessage::ModexReceived { proc, values } => {
                 self.state.modex_received(&proc, values)
             }
-            ActorMessage::ModexRequest { proc, tell } => {
+            ActorMessage::ModexRequest { proc, reply_to } => {
                 let id = ModexId(self.next_modex);
                 self.next_modex = self.next_modex.wrapping_add(1);
-                self.modex_requests.insert(id, tell);
+                self.modex_requests.insert(id, reply_to);
                 self.state.modex_request(id, proc)
             }
             ActorMessage::RespecifyJob { spec, done } => {
@@ -375,8 +375,8 @@ impl Actor {
                 let _ = done.send(());
                 Vec::new()
             }
-            ActorMessage::Jobs(tell) => {
-                let _ = tell.send(self.state.jobs().collect());
+            ActorMessage::Jobs(reply_to) => {
+                let _ = reply_to.send(self.state.jobs().collect());
                 Vec::new()
             }
             ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
@@ -432,21 +432,21 @@ impl Actor {
                 let _ = done.send(());
                 actions
             }
-            ActorMessage::Ping { tell } => {
-                let _ = tell.send(());
+            ActorMessage::Ping { reply_to } => {
+                let _ = reply_to.send(());
                 Vec::new()
             }
-            ActorMessage::Life { proc, tell } => {
-                let _ = tell.send(self.state.life(&proc));
+            ActorMessage::Life { proc, reply_to } => {
+                let _ = reply_to.send(self.state.life(&proc));
                 Vec::new()
             }
             ActorMessage::Log {
                 request,
                 origin,
                 chosen,
-                tell,
+                reply_to,
             } => {
-                self.log(LogRequester::Waits(tell), request, origin, chosen);
+                self.log(LogRequester::Waits(reply_to), request, origin, chosen);
                 Vec::new()
             }
             ActorMessage::FileOpened { watch, seen } => self.state.file_opened(watch, seen),
@@ -470,9 +470,9 @@ impl Actor {
         self.state.watch(self.decisions.watched());
     }
 
-    fn ask(&mut self, id: DecisionId, request: Arc<PolicyRequest>) -> Vec<Action> {
+    fn request_decision(&mut self, id: DecisionId, request: Arc<PolicyRequest>) -> Vec<Action> {
         let default = self.state.default_of(request.subject.hook());
-        let verdict = self.decisions.ask(id, request, default);
+        let verdict = self.decisions.request(id, request, default);
         verdict
             .map(|verdict| self.decided(id, verdict))
             .unwrap_or_default()
@@ -528,11 +528,11 @@ impl Actor {
                 self.fabric.distribute(self.id, event, reach, allowance);
             }
             Action::Decide { id, request } => {
-                let actions = self.ask(id, request);
+                let actions = self.request_decision(id, request);
                 self.act_all(actions);
             }
             Action::Log { to, request } => {
-                let asker = to.map_or(LogRequester::Nobody, LogRequester::Client);
+                let asker = to.map_or(LogRequester::Untracked, LogRequester::Client);
                 self.log(asker, request, LogOrigin::Client, None);
             }
             Action::JobControlEnded {
@@ -541,7 +541,7 @@ impl Actor {
                 targets,
                 status,
             } => {
-                self.notices.tell(Notice::Controlled {
+                self.notices.notify(Notice::Controlled {
                     requester,
                     operation,
                     targets,
@@ -583,7 +583,7 @@ impl Actor {
                 usage,
                 identity,
             } => self.monitor_worker.measure(watch, usage, identity),
-            Action::Upcall(upcall) => self.tell_host(upcall),
+            Action::Upcall(upcall) => self.notify_host(upcall),
         }
     }
 

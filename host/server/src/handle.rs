@@ -100,7 +100,7 @@ pub(crate) enum ActorMessage {
     },
     ModexRequest {
         proc: Proc,
-        tell: oneshot::Sender<Result<RankData, Status>>,
+        reply_to: oneshot::Sender<Result<RankData, Status>>,
     },
     RespecifyJob {
         spec: JobSpec,
@@ -181,17 +181,17 @@ pub(crate) enum ActorMessage {
         done: oneshot::Sender<()>,
     },
     Ping {
-        tell: oneshot::Sender<()>,
+        reply_to: oneshot::Sender<()>,
     },
     Life {
         proc: Proc,
-        tell: oneshot::Sender<Option<ProcPhase>>,
+        reply_to: oneshot::Sender<Option<ProcPhase>>,
     },
     Log {
         request: Arc<LogRequest>,
         origin: LogOrigin,
         chosen: Option<Key>,
-        tell: oneshot::Sender<Status>,
+        reply_to: oneshot::Sender<Status>,
     },
     FileOpened {
         watch: MonitorId,
@@ -238,8 +238,8 @@ impl ServerHandle {
     ///
     /// `PMIX_ERR_NOT_FOUND` for a proc that is unknown or has left without values.
     pub async fn modex(&self, proc: Proc) -> Result<Bytes, Status> {
-        let (tell, values) = oneshot::channel();
-        self.send(ActorMessage::ModexRequest { proc, tell });
+        let (reply_to, values) = oneshot::channel();
+        self.send(ActorMessage::ModexRequest { proc, reply_to });
         let values = values.await.unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))?;
         node_data::encode(&NodeData::of_proc(values))
     }
@@ -296,8 +296,8 @@ impl ServerHandle {
     /// Returns the jobs with the progress of their procs, in the order of their names. Returns
     /// `None` if the server has stopped.
     pub async fn jobs(&self) -> Option<Vec<JobProgress>> {
-        let (tell, jobs) = oneshot::channel();
-        self.send(ActorMessage::Jobs(tell));
+        let (reply_to, jobs) = oneshot::channel();
+        self.send(ActorMessage::Jobs(reply_to));
         jobs.await.ok()
     }
 
@@ -351,12 +351,12 @@ impl ServerHandle {
         origin: LogOrigin,
         chosen: Option<Key>,
     ) -> impl Future<Output = Status> + use<> {
-        let (tell, status) = oneshot::channel();
+        let (reply_to, status) = oneshot::channel();
         self.send(ActorMessage::Log {
             request,
             origin,
             chosen,
-            tell,
+            reply_to,
         });
         async move { status.await.unwrap_or(code::PMIX_ERR_NOT_AVAILABLE) }
     }
@@ -463,13 +463,13 @@ impl ServerHandle {
         code: Status,
         infos: Vec<Info>,
     ) -> impl Future<Output = Option<RequestedTermination>> + Send + use<> {
-        let (asked, requested) = oneshot::channel();
+        let (reply_to, requested) = oneshot::channel();
         self.send(ActorMessage::ProcEnded {
             proc,
             abnormal: Some(Abnormal {
                 code,
                 infos,
-                termination_reply: Some(asked),
+                termination_reply: Some(reply_to),
             }),
         });
         async { requested.await.ok() }
@@ -491,16 +491,16 @@ impl ServerHandle {
 
     /// Returns the phase of a proc, if it is known.
     pub async fn life(&self, proc: Proc) -> Option<ProcPhase> {
-        let (tell, phase) = oneshot::channel();
-        self.send(ActorMessage::Life { proc, tell });
+        let (reply_to, phase) = oneshot::channel();
+        self.send(ActorMessage::Life { proc, reply_to });
         phase.await.ok().flatten()
     }
 
     /// Waits until the server has processed all earlier messages of this handle. Returns false if
     /// it has stopped.
     pub async fn answers(&self) -> bool {
-        let (tell, reply) = oneshot::channel();
-        self.send(ActorMessage::Ping { tell });
+        let (reply_to, reply) = oneshot::channel();
+        self.send(ActorMessage::Ping { reply_to });
         reply.await.is_ok()
     }
 

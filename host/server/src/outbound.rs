@@ -120,16 +120,16 @@ impl Actor {
     }
 
     /// Executes an upcall to the host environment.
-    pub(crate) fn tell_host(&mut self, upcall: Upcall) {
+    pub(crate) fn notify_host(&mut self, upcall: Upcall) {
         match upcall {
             Upcall::ClientConnected(proc) => {
                 self.host.client_connected(&proc);
-                self.notices.tell(Notice::ProcConnected(proc));
+                self.notices.notify(Notice::ProcConnected(proc));
             }
             Upcall::ClientFinalized { to, proc } => {
-                self.notices.tell(Notice::ProcFinalized(proc.clone()));
+                self.notices.notify(Notice::ProcFinalized(proc.clone()));
                 self.answer(to, |host| async move {
-                    upcalls::tell_of_finalize(&*host, proc).await
+                    upcalls::report_finalize(&*host, proc).await
                 });
             }
             Upcall::ClientLost(proc) => self.host.client_lost(&proc),
@@ -175,7 +175,7 @@ impl Actor {
                     known,
                 };
                 self.answer(to, |host| async move {
-                    upcalls::ask(&*host, asker, request).await
+                    upcalls::make(&*host, asker, request).await
                 });
             }
             Upcall::JobControl {

@@ -138,7 +138,7 @@ impl SharedActor {
             return;
         };
         // Before the drain below, so that the chains still receive the events of these losses.
-        actor.tell_losses();
+        actor.report_losses();
         // Close the queues first: a worker of a chain that waits for space in one would block the
         // drain below.
         drop(inbox);

@@ -15,7 +15,7 @@ pub(crate) struct UpcallRequester {
 }
 
 /// Passes a request to the host environment and returns the reply.
-pub(crate) async fn ask(
+pub(crate) async fn make(
     host: &dyn HostEnvironment,
     asker: UpcallRequester,
     request: Request,
@@ -27,7 +27,7 @@ pub(crate) async fn ask(
 
 /// Tells the host environment that a proc has finalized. The proc has left whatever the host
 /// environment answers.
-pub(crate) async fn tell_of_finalize(host: &dyn HostEnvironment, proc: Proc) -> Reply {
+pub(crate) async fn report_finalize(host: &dyn HostEnvironment, proc: Proc) -> Reply {
     if let Err(status) = host.client_finalized(proc.clone()).await {
         tracing::warn!(%proc, %status, "host environment refuses the finalize of a proc");
     }

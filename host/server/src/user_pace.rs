@@ -21,7 +21,7 @@ pub(crate) struct UserPaces {
 }
 
 impl UserPaces {
-    /// Creates the rates of users of whom `free` refusals in a second cause no delay.
+    /// Creates rates at which `free` refusals of a user in a second cause no delay.
     pub(crate) fn new(free: u32) -> UserPaces {
         UserPaces {
             free: free.max(1),

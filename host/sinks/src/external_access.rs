@@ -55,11 +55,10 @@ impl ExternalAccess {
             Address::Tls(peer) => {
                 self.peer(&peer.host, peer.port);
                 self.authorities(tls.ca.as_ref());
-                self.read.extend(
-                    tls.identity
-                        .iter()
-                        .flat_map(|who| [who.certificate.clone(), who.key.clone()]),
-                );
+                self.read
+                    .extend(tls.identity.iter().flat_map(|credentials| {
+                        [credentials.certificate.clone(), credentials.key.clone()]
+                    }));
             }
         }
     }
@@ -71,8 +70,11 @@ impl ExternalAccess {
         if mail.encryption != Encryption::None {
             self.authorities(mail.ca.as_ref());
         }
-        self.read
-            .extend(mail.credentials.iter().map(|who| who.password_file.clone()));
+        self.read.extend(
+            mail.credentials
+                .iter()
+                .map(|credentials| credentials.password_file.clone()),
+        );
     }
 
     fn peer(&mut self, host: &str, port: u16) {

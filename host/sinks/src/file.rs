@@ -95,7 +95,7 @@ impl FileSink {
             return Err(invalid(
                 "mode",
                 format!("{:o}", settings.mode),
-                "who may read and write, such as 640",
+                "permissions to read and write, such as 640",
             ));
         }
         if settings.max_bytes == 0 || settings.max_message == 0 {

@@ -4,7 +4,7 @@
 //! ```text
 //! Sinks            the sinks that an admin configured, by name
 //!   SinkHandle       accepts or refuses a message at once
-//!     FileSink         written by the caller, who gets the result (file.rs)
+//!     FileSink         written by the caller, which gets the result (file.rs)
 //!     DeliveryQueue    bounded; with durability `store` its messages are in the store too (queue.rs)
 //!       SinkWorker       a thread that delivers, waits and retries (worker.rs)
 //!         SinkTransport    syslog (syslog/) or a mail server (mail/)

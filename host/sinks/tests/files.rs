@@ -198,7 +198,7 @@ fn path_of_other_kind_or_user_is_refused_at_opening() {
     });
     assert_eq!(
         error,
-        "sink \"file\": mode is 4755, it must be who may read and write, such as 640"
+        "sink \"file\": mode is 4755, it must be permissions to read and write, such as 640"
     );
     assert!(why_not(FileSettings::new("/")).contains("it must be that of a file"));
     assert_eq!(fs::read_to_string(at("secret")).unwrap(), "secret");
@@ -228,7 +228,8 @@ fn invalid_message_is_refused() {
     assert_eq!(fs::read_to_string(dir.path().join("log")).unwrap(), "");
 }
 
-/// Writes until there is no room; then the file is whole, and there is room for what is shorter, or when something is gone.
+/// Writes until there is no room; then the file is whole, and there is room for what is shorter, or
+/// when something is gone.
 fn fill(path: &Path, make_room: impl FnOnce()) {
     let sink = open(FileSettings::new(path));
     let refused = (0..10_000)
@@ -282,7 +283,8 @@ fn again(test: &str, dir: &Path, prepare: &str, unshare: Option<&[&str]>) -> std
 fn full_file_stays_whole_and_writer_gets_error() {
     const TEST: &str = "full_file_stays_whole_and_writer_gets_error";
     if let Some(dir) = std::env::var_os("PEAL_FULL_DIR").map(PathBuf::from) {
-        // The limit is in blocks of 512 bytes, so that the last message would end in the middle of one; a short one fits.
+        // The limit is in blocks of 512 bytes, so that the last message would end in the middle of
+        // one; a short one fits.
         return fill(&dir.join("log"), || {});
     }
     let dir = tempfile::tempdir().unwrap();
@@ -297,8 +299,8 @@ fn full_file_stays_whole_and_writer_gets_error() {
 
 #[needs(mounts)]
 #[test]
-fn a_full_disk_leaves_the_file_whole_and_its_writer_is_told() {
-    const TEST: &str = "a_full_disk_leaves_the_file_whole_and_its_writer_is_told";
+fn full_disk_leaves_the_file_whole_and_returns_an_error() {
+    const TEST: &str = "full_disk_leaves_the_file_whole_and_returns_an_error";
     if let Some(dir) = std::env::var_os("PEAL_FULL_DIR").map(PathBuf::from) {
         fs::write(dir.join("ballast"), vec![0; 8192]).unwrap();
         return fill(&dir.join("log"), || {

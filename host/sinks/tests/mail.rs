@@ -1,5 +1,4 @@
-//! Mail, to a real mail server: that it arrives as it was meant, from whom it may be, and what becomes of it when something goes
-//! wrong.
+//! Tests of mail with a real mail server: contents, permitted senders and recipients, and faults.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -104,7 +103,7 @@ fn password(dir: &Path) -> PathBuf {
     path
 }
 
-/// With TLS, and who we are.
+/// With TLS and credentials.
 fn secured(
     server: &MailServer,
     certificates: &Certificates,

@@ -1,4 +1,5 @@
-//! Syslog, to a real rsyslog: each way there, what is seen of a peer that goes and comes, and who is trusted.
+//! Tests of syslog with a real rsyslog: each transport, an unreachable and returning peer, and
+//! trust.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -363,7 +364,8 @@ fn full_unread_connection_is_dropped() {
         retry,
         ..sink("tcp", patient)
     });
-    // It connects, since the system answers for the one who does not, and takes what the system has room for.
+    // It connects, since the system answers for the one who does not, and takes what the system has
+    // room for.
     for _ in 0..60 {
         tcp.submit(message(&"x".repeat(1_000_000))).unwrap();
     }

@@ -298,7 +298,8 @@ mod tests {
         }
     }
 
-    /// A store whose records are small: three entries of ten bytes for a job, six for a user, nine for all.
+    /// A store whose records are small: three entries of ten bytes for a job, six for a user, nine
+    /// for all.
     fn small(dir: &std::path::Path) -> Store {
         let records = RecordLimits {
             bytes: 9 * 74,

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_per_interval_says_how_many_were_left_out() {
+    fn one_line_per_interval_counts_those_left_out() {
         let quiet = TraceRateLimit::new(Duration::from_secs(1));
         let start = Instant::now();
         let after = |millis| quiet.allow(start + Duration::from_millis(millis));

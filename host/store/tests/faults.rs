@@ -1,4 +1,5 @@
-//! A store in trouble: no room, a damaged file, one that cannot be written, writers beside each other, a process that dies.
+//! Faults of a store: no space, a damaged file, a file without write access, several writers, a
+//! killed process.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -118,7 +119,8 @@ fn full_size_store_reports_it_and_continues_after_deletion() {
     assert!(std::fs::metadata(&path).unwrap().len() <= 400_000);
 }
 
-/// Runs this test once more as a process of its own, on a small file system that nobody else sees.
+/// Runs this test once more as a process of its own, on a small file system that no other process
+/// sees.
 fn on_small_file_system(test: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mount = format!(

@@ -28,6 +28,7 @@ pub enum ForkMessageError {
 pub fn write(nspace: &[u8], rank: Rank, place: &mut [u8; MAX_LENGTH]) -> Option<usize> {
     let (number, name) = place.split_at_mut(4);
     number.copy_from_slice(&rank.0.to_le_bytes());
+    // The rank may be written already: without a length the caller sends nothing.
     name.get_mut(..nspace.len())?.copy_from_slice(nspace);
     Some(4 + nspace.len())
 }

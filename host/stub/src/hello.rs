@@ -11,7 +11,7 @@ pub const PROTOCOL: u16 = 1;
 /// First message of a stub.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StubHello {
-    /// Version of the protocol that the stub speaks.
+    /// Version of the protocol of the stub.
     pub protocol: u16,
     /// Release of the stub's library.
     pub release: String,
@@ -62,7 +62,7 @@ pub enum StubRefusal {
     User {
         /// The user of the stub's process, as the kernel says.
         uid: u32,
-        /// The users from whom jobs are taken.
+        /// Users that may register jobs.
         allowed: String,
     },
     /// Too many stubs are connected.

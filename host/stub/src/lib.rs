@@ -1,6 +1,6 @@
 //! Protocol between a *stub* and its server. A stub is Peal's `libpmix.so.2` in the process of a host
 //! environment, such as Slurm's `slurmstepd` or Open MPI's `orted`. The server runs in a `peal`
-//! process on the same node. Both speak over a stream socket of the Unix domain.
+//! process on the same node. Both use a stream socket of the Unix domain.
 //!
 //! | module | contents |
 //! |---|---|

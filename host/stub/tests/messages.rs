@@ -1,5 +1,5 @@
-//! Messages as frames: what is written is read again, in pieces of any length; what is cut, too long
-//! or too deep is refused.
+//! Messages as frames: written messages are read again, in pieces of any length; incomplete, long
+//! or deep ones are refused.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -32,7 +32,7 @@ impl Codec {
         self.encode(|w| request::write(w, request))
     }
 
-    /// Decodes a request. [`Codec::command_of`] tells how to answer after an error.
+    /// Decodes a request. [`Codec::command_of`] returns the command to answer after an error.
     pub fn decode_request(&self, payload: &[u8]) -> Result<Request, WireError> {
         self.decode_request_of(&Nspace::default(), payload)
     }

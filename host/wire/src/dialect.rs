@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_told_in_four_forms() {
+    fn groups_have_four_forms() {
         for (version, reply, destruct) in [
             ("4.2.3", GroupReply::Id, GroupDestruct::Short),
             ("4.2.4", GroupReply::MembersId, GroupDestruct::Members),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn singletons_ask_for_job_data_from_6_1() {
+    fn singletons_request_job_data_from_6_1() {
         let from: Vec<_> = ["4.2.2", "5.0.11", "6.0.0", "6.1.0", "7.0.0"]
             .map(|text| of(text).singleton_job_data())
             .into();

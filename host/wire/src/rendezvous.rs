@@ -8,7 +8,7 @@ use std::{
     str::FromStr,
 };
 
-/// Environment variables by which a server tells a process that it is its client.
+/// Environment variables by which a process learns that it is a client.
 pub mod variable {
     /// Namespace of the client.
     pub const NAMESPACE: &str = "PMIX_NAMESPACE";

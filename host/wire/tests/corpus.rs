@@ -1,4 +1,5 @@
-//! The fuzz targets over every recorded message and many damaged copies of each: the same ones in every run.
+//! The fuzz targets over every recorded message and many damaged copies of each: the same ones in
+//! every run.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

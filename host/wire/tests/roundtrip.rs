@@ -263,7 +263,8 @@ fn an_error_is_short_however_long_the_text() {
             node: Some(Text::from_bytes(bytes)),
             nspace: None,
         });
-        // The node and the namespace change places: whatever the node's name is, the namespace must be UTF-8.
+        // The node and the namespace change places: whatever the node's name is, the namespace must
+        // be UTF-8.
         let payload = payload.unwrap();
         let (command, rest) = payload.split_at(2);
         let (node, nspace) = rest.split_at(rest.len() - 2);
@@ -336,7 +337,7 @@ fn values_nest_as_deep_as_the_limit_and_no_deeper() {
 }
 
 #[test]
-fn a_small_message_cannot_ask_for_much_memory() {
+fn small_message_cannot_allocate_much_memory() {
     let codec = newest();
     let payload = |array: DataArray| {
         codec
@@ -373,7 +374,8 @@ fn a_small_message_cannot_ask_for_much_memory() {
         })
     );
 
-    // The last two bytes are the type and number of the elements: first more than there are bytes, then untyped ones.
+    // The last two bytes are the type and number of the elements: first more than there are bytes,
+    // then untyped ones.
     let head = payload(DataArray::new(dt::PMIX_BOOL, Vec::new()).unwrap());
     let head = &head[..head.len() - 2];
     let claim = |codec: Codec, element: u8, count: &[u8]| {

@@ -176,7 +176,7 @@ fn the_data_of_ranks_are_unwrapped() {
 }
 
 #[test]
-fn a_group_is_told_in_the_words_of_the_release() {
+fn group_is_packed_in_the_form_of_the_release() {
     let group = |name| match &replies(name, CommandCode::GroupConstruct)[..] {
         [Reply::Group(told)] => (told.members.len(), told.context_id),
         other => panic!("{name}: {other:?}"),
@@ -199,7 +199,7 @@ fn a_cached_event_has_no_range() {
 }
 
 #[test]
-fn described_buffers_say_the_same() {
+fn described_buffers_have_equal_contents() {
     assert_eq!(
         Recording::open("client-described").hello().0.buffer_type,
         BufferType::Described

@@ -70,7 +70,7 @@ pub fn junk(server: SocketAddr, count: u64) -> Result<()> {
 
 /// Connects this number of times as a tool that no policy admits, and sends this number of secrets
 /// of this size in bytes.
-pub fn knock(server: SocketAddr, count: u64, secrets: usize, bytes: usize) -> Result<()> {
+pub fn long_handshakes(server: SocketAddr, count: u64, secrets: usize, bytes: usize) -> Result<()> {
     let mut hello = own_tool("knocking");
     hello.infos = (0..secrets)
         .map(|number| {

@@ -24,7 +24,7 @@
 //!   compile and behave as the component BASE.
 //!
 //! The audit trail:
-//! - `peal-attack junk SERVER COUNT` and `knock SERVER COUNT SECRETS BYTES` connect and are
+//! - `peal-attack junk SERVER COUNT` and `long-handshakes SERVER COUNT SECRETS BYTES` connect and are
 //!   refused.
 //! - `peal-attack claim SERVER JOB` connects once as a proc of another user's job.
 //! - `peal-attack name-secrets SERVER JOB` and `large-secrets SERVER COUNT` raise events with
@@ -107,7 +107,7 @@ fn main() -> Result<()> {
             server.parse().context("SERVER")?,
             count.parse().context("COUNT")?,
         ),
-        ["knock", server, count, secrets, bytes] => trail::knock(
+        ["long-handshakes", server, count, secrets, bytes] => trail::long_handshakes(
             server.parse().context("SERVER")?,
             count.parse().context("COUNT")?,
             secrets.parse().context("SECRETS")?,

@@ -228,7 +228,7 @@ async fn notifies(range: &str) -> Result<()> {
         println!(
             "rank {}: {}",
             me.rank,
-            if heard { "heard" } else { "heard nothing" }
+            if heard { "received" } else { "not received" }
         );
     }
     std::process::exit(0)

@@ -178,7 +178,7 @@ fn invalid_arguments_are_refused_with_suggestion() {
             &["-3001", "--source", "solver"],
             "\"solver\" is no NSPACE:RANK",
         ),
-        (&["-3001", "--info", "load"], "KEY=VALUE is wanted"),
+        (&["-3001", "--info", "load"], "it should be KEY=VALUE"),
         (&["--source", "solver:0"], "required"),
     ] {
         let refused = daemon

@@ -91,7 +91,7 @@ fn component_must_match_its_settings() {
     )));
     assert!(
         pinned.starts_with("peal: peal.toml:5:1: ")
-            && pinned.contains("the configuration wants 0000"),
+            && pinned.contains("the configuration requires 0000"),
         "{pinned}"
     );
     let absent = refused("[[module]]\nname = \"m\"\npath = \"m.wasm\"\n");
@@ -177,7 +177,7 @@ fn errors_of_next_start_are_all_reported_at_once() {
         "peal.toml:9:1: module b cannot be registered: FIRST is held by \"a\"; only one handler may hold it",
         "peal.toml:11:1: \"c\" names no channel; write which it is, such as stdout",
         "peal.toml:24:1: pmix.log.stdout is served by \"d\" already; only one module may",
-        "peal.toml:28:1: module f cannot decide: no handler is called \"a\", so none can stand before or after it",
+        "peal.toml:28:1: module f cannot decide: no handler is called \"a\", so none can be placed before or after it",
     ];
     let told: Vec<&str> = told
         .lines()
@@ -277,7 +277,7 @@ fn impossible_retention_is_refused_with_valid_values() {
 
 #[needs(prepared, root)]
 #[test]
-fn config_check_tells_mistakes_of_all_kinds_at_once() {
+fn config_check_reports_errors_of_all_kinds_at_once() {
     let module = |more: &str| {
         format!(
             "[[module]]\nname = \"m\"\npath = {:?}\n{more}\n",

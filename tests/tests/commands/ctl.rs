@@ -270,7 +270,7 @@ fn bad_input_is_refused_with_valid_input() {
             "as in solver, solver:0 or solver:0-3,7",
         ),
         (&["kill", "solver:x"], "is no NSPACE, NSPACE:RANK"),
-        (&["kill", "solver:3-1"], "1-3 is wanted"),
+        (&["kill", "solver:3-1"], "it should be 1-3"),
         (
             &["kill", "solver:0-99999999"],
             "all of the job are solver:*",
@@ -286,7 +286,7 @@ fn bad_input_is_refused_with_valid_input() {
         (&["signal", "0", "solver"], "a number from 1 to 64"),
         (
             &["preempt", "a", "--action", "push"],
-            "one of pause, terminate, kill is wanted",
+            "it should be one of pause, terminate, kill",
         ),
         (&["checkpoint", "night.1"], "<TARGET>..."),
         (

@@ -214,7 +214,7 @@ fn event_watch_prints_full_lines_and_ends_at_count() {
 
 #[needs(prepared)]
 #[test]
-fn tool_hears_events_without_answers_and_loss_of_server() {
+fn tool_receives_events_and_the_loss_of_its_server() {
     let (place, daemon) = site();
     let watch = Watch::start(event(
         &place,
@@ -303,7 +303,7 @@ fn watch_ends_cleanly_by_signal_and_closed_output() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn targets_hear_an_event_and_no_others() {
+async fn only_targets_receive_an_event() {
     let (place, daemon) = site();
     let mut heard = Vec::new();
     for job in ["mine", "other"] {
@@ -358,7 +358,7 @@ fn refusal_is_reported_with_reason() {
             2,
             "did you mean `session`?",
         ),
-        (&["-3001", "--info", "load"], 2, "KEY=VALUE is wanted"),
+        (&["-3001", "--info", "load"], 2, "it should be KEY=VALUE"),
         (
             &["-3001", "--info", "load:uint8=300"],
             2,

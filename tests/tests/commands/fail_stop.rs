@@ -53,7 +53,7 @@ async fn panic_in_the_state_fails_the_server() {
 
 #[needs(prepared)]
 #[test]
-fn answering_server_tells_the_watchdog_again_and_again() {
+fn answering_server_notifies_the_watchdog_repeatedly() {
     let place = Place::new();
     let mut daemon = place.start_under(|mut serve| {
         serve.env("WATCHDOG_USEC", "90000");

@@ -14,7 +14,7 @@ fn grouped() -> ShellJob {
 
 #[needs(prepared)]
 #[test]
-fn groups_and_their_members_stand_in_tables_or_json() {
+fn groups_and_their_members_are_in_tables_or_json() {
     let job = grouped();
     let name = job.nspace();
     let table = job.ask(&["group", "list"]).expect_status(0).stdout;

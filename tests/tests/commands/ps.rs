@@ -29,7 +29,7 @@ fn at_rest(listing: &Value) -> Value {
 
 #[needs(prepared)]
 #[test]
-fn jobs_and_procs_stand_in_a_table_or_json() {
+fn jobs_and_procs_are_in_a_table_or_json() {
     let job = ShellJob::asleep(2, &[]);
     let told = job.job();
     let name = told["nspace"].as_str().unwrap();

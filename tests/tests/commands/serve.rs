@@ -109,7 +109,7 @@ fn jobs_that_others_start_are_served_and_forgotten() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn libpmix_programs_are_served_and_hear_of_server_death() {
+fn libpmix_programs_are_served_and_receive_server_death() {
     let hello = c_program("hello");
     let stays = c_program("stays");
     let place = Place::new();
@@ -142,7 +142,7 @@ fn libpmix_programs_are_served_and_hear_of_server_death() {
 
 #[needs(prepared)]
 #[tokio::test]
-async fn client_hears_of_killed_server_and_next_one_starts_clean() {
+async fn client_receives_server_death_and_next_one_starts_clean() {
     let place = Place::new();
     place.configure("[store]\npath = \"peal.db\"\n");
     for _ in 0..3 {
@@ -509,7 +509,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
 
 #[needs(prepared)]
 #[test]
-fn verbs_say_where_they_looked_when_there_is_no_server() {
+fn verbs_name_the_places_without_a_server() {
     let place = Place::new();
     for verb in [
         &["status"][..],

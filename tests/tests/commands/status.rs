@@ -110,7 +110,7 @@ fn serve_on_small_disk(place: &Place, small: &Path) -> Daemon {
 
 #[needs(prepared, root, mounts)]
 #[test]
-fn full_disk_is_told_in_one_line_of_each_kind() {
+fn full_disk_is_reported_in_one_line_of_each_kind() {
     let place = Place::new();
     let small = place.path("small");
     fs::create_dir(&small).unwrap();
@@ -137,7 +137,7 @@ fn full_disk_is_told_in_one_line_of_each_kind() {
         if done.status == Some(125) {
             let says_where = done
                 .stderr
-                .contains("`peal status` and `peal audit list --outcome denied` tell");
+                .contains("in `peal status` and `peal audit list --outcome denied`");
             assert!(says_where, "{}", done.stderr);
             refusals += 1;
         }
@@ -256,7 +256,7 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
 
 #[needs(prepared)]
 #[test]
-fn server_on_last_good_modules_says_so() {
+fn server_on_last_good_modules_reports_it() {
     let place = Place::new();
     let module = format!(
         "[[module]]\nname = \"m\"\npath = {:?}\n",
@@ -285,7 +285,7 @@ fn server_on_last_good_modules_says_so() {
 
 #[needs(prepared)]
 #[test]
-fn disabled_module_is_said_to_be_disabled() {
+fn disabled_module_is_shown_as_disabled() {
     let place = Place::new();
     place.configure(&format!(
         "[[module]]\nname = \"m\"\npath = {:?}\n",

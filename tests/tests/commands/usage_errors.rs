@@ -172,7 +172,7 @@ fn wrong_command_lines_end_with_status_two() {
 
 #[needs(prepared)]
 #[test]
-fn numbers_that_cannot_be_used_are_told_with_their_range() {
+fn unusable_numbers_are_reported_with_the_range() {
     for (words, range) in [
         (&["run", "-n", "0", "true"][..], "from 1 to 65535"),
         (&["job", "register", "a", "-n", "many"], "from 1 to 65535"),
@@ -193,14 +193,14 @@ fn numbers_that_cannot_be_used_are_told_with_their_range() {
         ),
     ] {
         let done = run(&mut peal(words)).expect_status(2);
-        let told = format!(": a whole number {range} is wanted");
+        let told = format!(": it should be a whole number {range}");
         assert!(done.stderr.contains(&told), "{words:?}: {:?}", done.stderr);
     }
 }
 
 #[needs(prepared)]
 #[test]
-fn options_stand_on_either_side_of_the_verb() {
+fn options_are_valid_on_either_side_of_the_verb() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("peal.toml");
     fs::write(&file, "[events]\nring_size = 77\n").unwrap();
@@ -230,7 +230,7 @@ fn repeated(line: &str) -> Option<&str> {
 
 #[needs(prepared)]
 #[test]
-fn errors_tell_each_cause_once() {
+fn errors_show_each_cause_once() {
     let dir = tempfile::tempdir().unwrap();
     let garbage = dir.path().join("garbage");
     fs::write(&garbage, "garbage").unwrap();

@@ -57,7 +57,7 @@ async fn numbers(raises: &Client, heard: &mut UnboundedReceiver<Event>) -> Vec<u
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn late_handler_hears_events_filtered_by_others() {
+async fn late_handler_gets_events_filtered_by_others() {
     let (node, client, other) = pair(ClientSettings::default()).await;
     let about = |rank| Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(node.proc(rank)));
     let from_manager = Info::new(key::PMIX_RANGE, Value::Range(Range::Rm));
@@ -84,7 +84,7 @@ async fn late_handler_hears_events_filtered_by_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn late_handler_hears_recent_events_before_new_ones() {
+async fn late_handler_gets_recent_events_before_new_ones() {
     let (_node, client, other) = pair(ClientSettings::default()).await;
     let (busy, go, mut begun) = gate();
     client.register(&[NEWS], everything(), busy).await.unwrap();
@@ -126,7 +126,7 @@ async fn completed_event_is_for_no_later_handler() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn late_handler_hears_no_more_than_the_client_keeps() {
+async fn late_handler_gets_no_more_than_the_client_keeps() {
     let (_node, client, other) = pair(ClientSettings {
         recent_events: 3,
         ..ClientSettings::default()

@@ -400,7 +400,7 @@ async fn first_complete_action_ends_chain_at_any_position() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deregistered_handler_hears_nothing_and_number_is_not_reused() {
+async fn deregistered_handler_gets_nothing_and_number_is_not_reused() {
     let mut pair = Pair::start().await;
     let tell = pair.tell.clone();
     let leaves = Handler::native(move |call| {
@@ -430,7 +430,7 @@ async fn deregistered_handler_hears_nothing_and_number_is_not_reused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_handler_hears_cached_events_once_and_in_order() {
+async fn each_handler_gets_cached_events_once_and_in_order() {
     let mut pair = Pair::start().await;
     for (code, text) in [(A, "1"), (B, "2"), (A, "3"), (B, "4")] {
         pair.raiser

@@ -28,8 +28,8 @@ use std::{
     time::Duration,
 };
 
-const SPARED: &str = "wants no termination";
-const WANTED: &str = "wants termination";
+const SPARED: &str = "requests no termination";
+const WANTED: &str = "requests termination";
 const KILLED: &str = "is being ended: PMIX_ERR_PROC_ABORTED_BY_SIG (-402)";
 
 /// Script of procs that stay until the flag exists. Without a running proc there would be nothing
@@ -162,10 +162,10 @@ impl Place {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_wants_no_termination_lets_the_job_go_on() {
+fn handler_against_termination_lets_the_job_continue() {
     let done = Place::new()
         .handlers([guest("continue-on-abort")])
-        .goes_on("handler \"continue-on-abort\" of the job wants no termination");
+        .goes_on("handler \"continue-on-abort\" of the job requests no termination");
     assert!(!done.stderr.contains("is being ended"), "{}", done.stderr);
 }
 
@@ -186,7 +186,7 @@ fn a_handler_has_a_proc_started_again_as_often_as_it_may_be() {
 
 #[needs(prepared)]
 #[test]
-fn restarted_proc_is_no_failure_and_knows_its_restart() {
+fn restarted_proc_is_no_failure_and_sees_its_restart() {
     let place = Place::new();
     let config = place.path("peal.toml");
     let flag = place.path("flag");
@@ -216,13 +216,13 @@ fn restarted_proc_is_no_failure_and_knows_its_restart() {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_wants_termination_ends_a_job_that_would_go_on() {
+fn handler_for_termination_ends_a_job_that_would_continue() {
     let place = Place::new().on_abort("continue");
     let wants = place.wants_termination();
     let done = place.handlers([wants]).ends();
     assert!(
         done.stderr
-            .contains("is to end: handler \"wants\" of the job wants termination"),
+            .contains("will end: handler \"wants\" of the job requests termination"),
         "{}",
         done.stderr
     );
@@ -235,7 +235,7 @@ fn the_site_outranks_the_job() {
     let wants = place.wants_termination();
     let done = place
         .handlers([wants])
-        .goes_on("goes on: handler \"spares\" of the site wants no termination");
+        .goes_on("continues: handler \"spares\" of the site requests no termination");
     assert!(!done.stderr.contains(WANTED), "{}", done.stderr);
     let place = Place::new().on_abort("continue");
     let wants = place.wants_termination();
@@ -245,7 +245,7 @@ fn the_site_outranks_the_job() {
         .ends();
     assert!(
         done.stderr
-            .contains("handler \"ends\" of the site wants termination"),
+            .contains("handler \"ends\" of the site requests termination"),
         "{}",
         done.stderr
     );
@@ -299,7 +299,7 @@ fn handlers_that_take_too_long_are_not_waited_for() {
         "{}",
         done.stderr
     );
-    assert!(!done.stderr.contains("goes on"), "{}", done.stderr);
+    assert!(!done.stderr.contains("continues"), "{}", done.stderr);
 }
 
 #[needs(prepared)]

@@ -342,7 +342,7 @@ async fn policy_narrows_and_annotates_events_and_refuses_handlers() {
         let event = next(&mut heard).await;
         let noted = event
             .infos
-            .value_of(KeyName("peal.namespace-only.asked"))
+            .value_of(KeyName("peal.namespace-only.requested"))
             .cloned();
         assert_eq!((event.range, noted), (becomes, asked.map(Value::Range)));
     }

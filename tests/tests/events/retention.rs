@@ -82,7 +82,7 @@ fn client_connecting_after_flood_gets_all_events() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn newest_environment_events_are_told_with_number_missed() {
+fn newest_environment_events_come_with_number_missed() {
     let heard = late(&[], "session", 2000, 512, None);
     assert_eq!(
         heard,

@@ -252,7 +252,7 @@ async fn death_before_call_ends_construct_alike_or_shrinks_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_hear_of_leaving_and_death_and_end_group() {
+async fn members_receive_leaving_and_death_and_end_group() {
     let (_node, mut clients) = two_jobs().await;
     let everybody = procs_of(&clients);
     let (handler, mut heard) = listener();

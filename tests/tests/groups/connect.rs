@@ -144,7 +144,7 @@ async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
 
 #[needs(prepared, libpmix, openmpi5)]
 #[tokio::test(flavor = "multi_thread")]
-async fn connected_procs_hear_of_a_death() {
+async fn connected_procs_receive_a_death() {
     for (release, at) in Release::all()
         .into_iter()
         .flat_map(|release| At::ALL.map(|at| (release.clone(), at)))

@@ -132,7 +132,7 @@ async fn status(joined: &mut UnboundedReceiver<Result<Group, ClientError>>) -> S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn declined_invitation_fails_and_all_are_told() {
+async fn declined_invitation_fails_and_all_are_notified() {
     let (_node, clients) = two_jobs().await;
     let mut joined = joins(&clients[1]).await;
     declines(&clients[2]).await;
@@ -237,7 +237,7 @@ async fn decliner_is_replaced_by_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leader_cancels_when_asked_or_by_leaving() {
+async fn leader_cancels_on_request_or_by_leaving() {
     let (_node, clients) = two_jobs().await;
     let mut joined = joins(&clients[1]).await;
     declines(&clients[2]).await;
@@ -313,7 +313,7 @@ async fn dead_or_silent_procs_are_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accepted_member_hears_of_leader_death() {
+async fn accepted_member_receives_leader_death() {
     let (node, clients) = two_jobs().await;
     let mut joined = joins(&clients[1]).await;
     let mut silent = hesitates(&clients[2]).await;
@@ -342,7 +342,7 @@ fn status_in(event: &peal_model::Event) -> Option<Status> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leader_hears_final_status_of_construct() {
+async fn leader_receives_final_status_of_construct() {
     let (_node, clients) = two_jobs().await;
     let mut joined = joins(&clients[1]).await;
     declines(&clients[2]).await;

@@ -110,7 +110,7 @@ const GONE: [&str; 3] = [
 /// The server of 4.2.2 notifies no proc.
 #[needs(prepared, libpmix)]
 #[test]
-fn death_of_member_is_told_on_request_and_group_may_end() {
+fn death_of_member_is_reported_on_request_and_group_may_end() {
     let told = &["hears -170 ours about own:1"][..];
     expect(
         "group mourned 1",
@@ -124,7 +124,7 @@ fn death_of_member_is_told_on_request_and_group_may_end() {
 /// The server of 4.2.2 does not know the command.
 #[needs(prepared, libpmix)]
 #[test]
-fn leaving_member_is_removed_and_others_are_told() {
+fn leaving_member_is_removed_and_others_are_notified() {
     let left = &[
         "leave ours: SUCCESS (0)",
         "destruct ours: NOT-FOUND (-46)",
@@ -143,7 +143,7 @@ fn leaving_member_is_removed_and_others_are_told() {
 /// The C library raises the event itself from 7.0 on. Here the program does.
 #[needs(prepared, libpmix)]
 #[test]
-fn departure_by_an_event_is_told_to_each_member_once() {
+fn departure_by_an_event_reaches_each_member_once() {
     let left = &["destruct ours: NOT-FOUND (-46)", "finalize: SUCCESS (0)"][..];
     let told = &["hears -160 ours about own:1", "hears 424244 ours by own:1"][..];
     expect(
@@ -190,7 +190,7 @@ fn another_proc_leads_when_the_leader_dies() {
 /// not.
 #[needs(prepared, libpmix)]
 #[test]
-fn group_name_stands_for_members_in_control_and_event_range() {
+fn group_name_means_members_in_control_and_event_range() {
     let printed = ProgramComparison::new("group named", "4", 0, 0).under_peal();
     let of = |rank: u32| -> Vec<String> {
         let member = [

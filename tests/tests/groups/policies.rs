@@ -139,7 +139,7 @@ fn denied_inviter_has_invited_no_proc() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn denied_member_is_told_and_counts_as_declined() {
+fn denied_member_is_notified_and_counts_as_declined() {
     let (_place, server) = two_jobs("1");
     let team = (0..2).map(|rank| start(&server, "invite", "team", rank, &["abroad", "other"]));
     let (team, guest): (Vec<Child>, _) = (

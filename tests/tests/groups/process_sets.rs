@@ -49,7 +49,7 @@ fn called(name: &str) -> Vec<Info> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn procs_hear_of_process_sets_and_members_until_job_ends() {
+async fn procs_receive_process_sets_and_members_until_job_ends() {
     let node = node().await;
     let client = node.client_of("two", 0).await;
     let server = node.server.handle();
@@ -154,7 +154,7 @@ async fn procs_hear_of_process_sets_and_members_until_job_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn procs_are_told_node_of_each_proc() {
+async fn procs_get_node_of_each_proc() {
     let node = node().await;
     let client = node.client_of("one", 0).await;
     let one = nspace("one");
@@ -195,7 +195,7 @@ rank 0: finalize: SUCCESS (0)
 /// Release 4.2 sends no request, and does not know other jobs.
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unmodified_program_of_libpmix_5_is_told_where_procs_are() {
+async fn program_of_libpmix_5_gets_the_nodes_of_procs() {
     let program = c_program("resolve");
     let node = node().await;
     let mut command = node.program(0, &program);

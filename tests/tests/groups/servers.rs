@@ -94,7 +94,7 @@ fn know_each_other(ended: Vec<(String, Done)>) {
 
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn death_at_one_server_is_told_at_other_and_group_goes_on() {
+async fn death_at_one_server_is_sent_to_other_and_group_continues() {
     for library in [Release::system(), Release::peal()] {
         go_on_after_a_death(across(&library, &["1"]).await);
     }
@@ -276,7 +276,7 @@ async fn invitation_across_servers_brings_committed_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inviter_hears_of_lost_remote_procs_and_servers() {
+async fn inviter_receives_lost_remote_procs_and_servers() {
     for server_goes in [false, true] {
         let fabric = InProcessTransport::new();
         let near = Node::start(ServerSettings::default(), &fabric, "near", 1).await;

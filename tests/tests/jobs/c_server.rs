@@ -125,7 +125,7 @@ async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer,
 
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proc_logs_controls_asks_and_deregisters() {
+async fn proc_logs_controls_queries_and_deregisters() {
     let mut server = CServer::start().await;
     let client = soon("a client connects", Client::connect(&server.environment()))
         .await
@@ -337,7 +337,7 @@ async fn tool_with_several_servers_calls_the_primary_one() {
 
 #[needs(prepared, libpmix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn proc_of_killed_server_is_told_and_no_call_hangs() {
+async fn proc_of_killed_server_is_notified_and_no_call_hangs() {
     let witness = program("peal-test-server-loss");
     let mut servers = vec![Command::from(peal(["run", "-n", "1", "--"]))];
     let mut c_server = Command::new(c_program("host"));

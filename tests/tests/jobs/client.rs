@@ -305,7 +305,7 @@ async fn an_event_of_range_proc_local_never_leaves_its_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn late_registration_hears_earlier_events_once() {
+async fn late_registration_gets_earlier_events_once() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let client = node.client(0).await;
     let other = node.client(1).await;
@@ -343,7 +343,7 @@ async fn late_registration_hears_earlier_events_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_is_deregistered_or_spent_hears_nothing_more() {
+async fn deregistered_or_spent_handler_gets_nothing_more() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let client = node.client(0).await;
     let other = node.client(1).await;
@@ -487,7 +487,7 @@ async fn errors_arrive_with_their_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn finalized_client_hears_nothing_and_may_return() {
+async fn finalized_client_gets_nothing_and_may_return() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let client = node.client(0).await;
     let other = node.client(1).await;

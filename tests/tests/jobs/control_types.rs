@@ -58,7 +58,7 @@ fn granted() -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_request_is_said_with_the_keys_and_types_of_the_standard() {
+async fn each_request_has_keys_and_types_of_the_standard() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let minute = Some(Duration::from_millis(59_001));
     let cleanup = CleanupRequest {

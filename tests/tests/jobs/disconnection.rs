@@ -100,7 +100,7 @@ async fn a_commit_that_was_given_up_is_made_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refreshing_get_asks_for_known_value() {
+async fn refreshing_get_requests_known_value() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let client = node.client(0).await;
     let other = node.client(1).await;
@@ -209,7 +209,7 @@ async fn a_server_that_was_attached_to_in_vain_is_none() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn loss_is_heard_by_departed_tool_and_other_servers_get_all() {
+async fn loss_reaches_departed_tool_and_other_servers_get_all() {
     let (tool, mut first) = tool(ClientSettings::default()).await;
     let (gate, go, mut told) = gate();
     let (registered, _) = tokio::join!(
@@ -301,7 +301,7 @@ async fn fails(directory: &Path, attach: AttachTarget) -> ClientError {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_cannot_be_opened_is_told_of_as_such() {
+async fn file_that_cannot_be_opened_is_reported_as_such() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

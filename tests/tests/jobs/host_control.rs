@@ -74,7 +74,7 @@ async fn error_of_the_host_is_the_answer_to_its_requester() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
+async fn host_that_monitors_gets_requests_unless_server_does() {
     for (said, by_host) in [
         (Monitoring::Deferred, true),
         (Monitoring::Host, true),

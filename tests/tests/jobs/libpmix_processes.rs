@@ -107,7 +107,7 @@ const CALLS: [&str; 17] = [
     "finalize",
 ];
 
-/// Lines of the other proc, which is told of the death and served as before.
+/// Lines of the other proc, which receives the death and is served as before.
 const WITNESS: [&str; 5] = [
     "rank 0: the other has died",
     "rank 0: construct: SUCCESS (0)",

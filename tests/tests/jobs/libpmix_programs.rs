@@ -159,7 +159,7 @@ async fn about_another_job(release: &Release, facts: &Path, words: &[&str]) -> V
 
 #[needs(prepared, libpmix, openmpi5)]
 #[tokio::test(flavor = "multi_thread")]
-async fn facts_of_procs_of_another_job_are_told() {
+async fn data_of_procs_of_another_job_are_provided() {
     let facts = c_program("facts");
     for release in Release::all() {
         let asked = [
@@ -175,7 +175,7 @@ async fn facts_of_procs_of_another_job_are_told() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn tools_are_told_the_leader_of_a_node() {
+fn tools_get_the_leader_of_a_node() {
     let facts = c_program("facts");
     let place = Place::new();
     place.configure("[tools]\nsystem_server = true\n");
@@ -294,7 +294,7 @@ mod singletons {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn singletons_that_take_messages_are_told_their_job_data() {
+    async fn singletons_that_take_messages_get_their_job_data() {
         let node = Node::alone(ServerSettings::default(), 1).await;
         for release in ["6.1.0", "7.0.0"] {
             let mut peer = RawClient::connect(&node)

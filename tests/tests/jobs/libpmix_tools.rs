@@ -235,7 +235,7 @@ fn tools_of_libpmix_do_not_start_without_its_internals() {
 
 #[needs(prepared, libpmix_bin)]
 #[test]
-fn pevent_raises_an_event_that_a_handler_of_the_job_hears() {
+fn pevent_raises_an_event_that_a_handler_receives() {
     let pevent = installed("pevent");
     let listen = program("peal-listen");
     let mut running = ShellJob::start(1, &[], &format!("exec {} -3100", listen.display()));

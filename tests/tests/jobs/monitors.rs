@@ -181,7 +181,7 @@ fn monitor_requester_gets_its_mark_with_the_alert() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn each_silence_is_told_once_to_job_under_given_code() {
+fn each_silence_is_reported_once_to_job_under_given_code() {
     let done = monitor(&[], &["once"]);
     let lines = done.expect_status(0).by_rank();
     let alerts = |rank| {
@@ -211,7 +211,7 @@ fn each_silence_is_told_once_to_job_under_given_code() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn cancelled_monitor_tells_nothing() {
+fn cancelled_monitor_reports_nothing() {
     let done = monitor(&[], &["cancel"]);
     let lines = done.expect_status(0).by_rank();
     assert!(
@@ -247,7 +247,7 @@ fn resumed_proc_may_fall_silent_again() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn a_file_that_does_not_grow_is_told_of() {
+fn file_that_does_not_grow_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let done = monitor(&[], &["file", path.to_str().unwrap()]);
@@ -317,7 +317,7 @@ fn directives_of_other_types_are_converted() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn a_server_that_does_not_monitor_asks_its_host_environment() {
+fn server_without_monitors_uses_its_host_environment() {
     let dir = tempfile::tempdir().unwrap();
     let config = configured(dir.path(), "[server]\nmonitoring = false\n");
     let done = monitor(&["--config", &config], &["mistakes"]);

@@ -238,7 +238,7 @@ fn a_handler_has_the_others_go_on_when_a_rank_is_killed() {
         assert_eq!(done.stdout, both, "{}: {}", mpi.name, done.stderr);
         assert!(
             done.stderr
-                .contains("goes on: handler \"log-abort\" of the site wants no termination"),
+                .contains("continues: handler \"log-abort\" of the site requests no termination"),
             "{}",
             done.stderr
         );
@@ -259,7 +259,7 @@ fn a_handler_has_the_job_end_when_a_rank_is_killed() {
         );
         assert!(
             done.stderr
-                .contains("is to end: handler \"log-abort\" of the site wants termination"),
+                .contains("will end: handler \"log-abort\" of the site requests termination"),
             "{}",
             done.stderr
         );

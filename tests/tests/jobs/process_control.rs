@@ -64,13 +64,13 @@ fn ends_alone(settings: &str) {
 
 #[needs(prepared)]
 #[test]
-fn ended_proc_leaves_no_process_and_others_keep_theirs() {
+fn ended_proc_leaves_no_process_and_others_keep_running() {
     ends_alone(WITHOUT_GROUPS);
 }
 
 #[needs(prepared, cgroups)]
 #[test]
-fn ended_control_groups_are_empty_and_others_keep_theirs() {
+fn ended_control_groups_are_empty_and_others_stay() {
     ends_alone(WITH_GROUPS);
 }
 

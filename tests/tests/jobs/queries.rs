@@ -74,7 +74,7 @@ fn a_job_runs_until_it_is_being_ended() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn the_table_of_procs_says_how_those_ended_that_have() {
+fn table_of_procs_has_the_end_of_each() {
     let asked = key::PMIX_QUERY_PROC_TABLE;
     let script = "echo ready; case $PMIX_RANK in 1) exit 0;; 2) exit 3;; 3) kill -9 $$;; esac; exec sleep 1000";
     let running = ShellJob::start(5, &["--set", "run.on_abort=continue"], script);

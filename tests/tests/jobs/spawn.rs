@@ -71,7 +71,7 @@ fn variables_are_set_added_to_and_taken_away() {
 
 #[needs(prepared, libpmix)]
 #[test]
-fn spawning_proc_hears_how_job_ended() {
+fn spawning_proc_receives_end_of_job() {
     // Otherwise the end of the spawned job would end the parent.
     let place = Place::new();
     place.configure("[run]\non_abort = \"continue\"\n");

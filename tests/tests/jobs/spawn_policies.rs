@@ -48,7 +48,7 @@ fn denied_spawn_starts_nothing_and_returns_policy_status() {
         (
             "-- 2 /bin/true -- 1 /bin/true".to_owned(),
             "INSUFFICIENT RESOURCES (-234)",
-            "3 procs are asked for at once, and no more than 2 may be",
+            "3 procs are requested at once; the limit is 2",
         ),
         (
             format!("-- 1 /bin/true -- 1 {witness}"),
@@ -132,7 +132,7 @@ fn each_user_may_have_so_many_jobs_spawned_in_a_minute() {
 /// A server of jobs of other launchers spawns none, but calls the policy, too.
 #[needs(prepared, libpmix)]
 #[test]
-fn server_without_launcher_asks_policies_before_refusing() {
+fn server_without_launcher_calls_policies_before_refusing() {
     let place = limited("procs = 2");
     let server = place.start();
     server.tell(&["job", "register", "team", "-n", "1"]);
@@ -181,7 +181,7 @@ fn an_mpi_program_that_may_not_spawn_ends_with_an_error() {
 
 #[needs(prepared)]
 #[test]
-fn client_of_peal_spawns_job_and_hears_supported_directives() {
+fn client_of_peal_spawns_job_and_gets_supported_directives() {
     let place = limited("procs = 2");
     for (procs, said) in [
         ("2", ["it runs, and ended", "PMIX_SUCCESS (0)"]),

@@ -90,7 +90,7 @@ fn faults_end_a_job_and_leave_nothing_on_its_nodes() {
 
 #[needs(slurm_lab)]
 #[test]
-fn peer_of_a_killed_proc_hears_of_it_before_slurm_ends_the_job() {
+fn peer_of_a_killed_proc_is_notified_before_slurm_ends_job() {
     let lab = used_lab();
     let job = WaitingJob::listening(&lab, "listening");
     // While Slurm's controller is stopped, nothing ends the job.

@@ -319,7 +319,7 @@ fn seed() -> u64 {
 
 #[needs(prepared)]
 #[tokio::test]
-async fn told_requests_are_in_trail_after_server_is_killed() {
+async fn answered_requests_are_in_trail_after_server_is_killed() {
     let place = Place::new();
     configure(&place);
     let mut told = BTreeSet::new();

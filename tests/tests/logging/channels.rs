@@ -549,7 +549,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     let (_channel, _) = AdminChannel::start(SocketClaim::new(&socket).unwrap(), parts).unwrap();
     let ask = async |call: AdminRequest| {
         let socket = socket.clone();
-        let asked = move || admin::ask(&socket, &call).unwrap().reply().unwrap();
+        let asked = move || admin::request(&socket, &call).unwrap().reply().unwrap();
         soon("the server answers", tokio::task::spawn_blocking(asked))
             .await
             .unwrap()

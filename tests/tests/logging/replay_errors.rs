@@ -35,7 +35,7 @@ fn replay(trail: &Path, args: &[&str]) -> Done {
 
 #[needs(prepared)]
 #[test]
-fn replay_of_no_call_says_which_calls_there_are() {
+fn replay_of_no_call_lists_existing_calls() {
     let dir = trail();
     let all = replay(dir.path(), &[]).expect_status(0).stdout;
     assert!(

@@ -3,7 +3,9 @@
 //! waits, or is decided by parts of two sets.
 use peal_model::{Event, Infos, KeyName, Range, Status, Value};
 use peal_needs::needs;
-use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleState, ShadowReport, ask};
+use peal_server::admin::{
+    AdminReply, AdminRequest, ModuleCall, ModuleState, ShadowReport, request as admin_request,
+};
 use peal_store::{StateScope, Store, StoreSettings};
 use peal_tests::{
     daemon::{Daemon, Place, put},
@@ -127,7 +129,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
         write(version);
         let socket = socket.clone();
         let reply = tokio::task::spawn_blocking(move || {
-            ask(&socket, &AdminRequest::Reload)
+            admin_request(&socket, &AdminRequest::Reload)
                 .unwrap()
                 .reply()
                 .unwrap()
@@ -442,7 +444,7 @@ async fn retained_handler_keeps_its_registrations() {
         .await
         .unwrap();
     let handlers = || -> Vec<(String, u64)> {
-        let reply = ask(&place.socket(), &AdminRequest::Chains)
+        let reply = admin_request(&place.socket(), &AdminRequest::Chains)
             .unwrap()
             .reply()
             .unwrap();
@@ -532,7 +534,10 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
         let call = AdminRequest::Module(ModuleCall::Diff {
             name: name.to_owned(),
         });
-        let reply = ask(&place.socket(), &call).unwrap().reply().unwrap();
+        let reply = admin_request(&place.socket(), &call)
+            .unwrap()
+            .reply()
+            .unwrap();
         let AdminReply::Differences { shadows } = reply else {
             panic!("{reply:?}")
         };
@@ -648,7 +653,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
 
 #[needs(prepared)]
 #[test]
-fn a_shadow_is_in_nobodys_place_until_it_is_promoted() {
+fn shadow_excludes_no_module_until_it_is_promoted() {
     let place = Place::new();
     let first = |name: &str, mode: &str| {
         format!(

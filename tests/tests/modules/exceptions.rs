@@ -182,24 +182,24 @@ fn in_a_job(component: &Path, told: &[&str]) {
 
 #[needs(prepared)]
 #[test]
-fn rust_panic_is_told_with_file_and_line() {
+fn rust_panic_is_shown_with_file_and_line() {
     exception_is_told_everywhere(&RUST);
 }
 
 #[needs(prepared, c_tools)]
 #[test]
-fn c_assertion_is_told_with_file_and_line() {
+fn c_assertion_is_shown_with_file_and_line() {
     exception_is_told_everywhere(&C);
 }
 
 #[needs(prepared, python_tools)]
 #[test]
-fn python_exception_is_told_with_file_and_line() {
+fn python_exception_is_shown_with_file_and_line() {
     exception_is_told_everywhere(&PYTHON);
 }
 
 #[needs(prepared, js_tools)]
 #[test]
-fn javascript_exception_is_told_with_file_and_line() {
+fn javascript_exception_is_shown_with_file_and_line() {
     exception_is_told_everywhere(&JAVASCRIPT);
 }

@@ -259,7 +259,7 @@ fn a_policy_names_each_rule_that_is_broken() {
         broken[..4],
         [
             "roles: it fills the role \"event-handler\"".to_owned(),
-            "capabilities: it asks for \"logging\"".to_owned(),
+            "capabilities: it imports the capability \"logging\"".to_owned(),
             "wit: it is built for peal:pmix@0.1.0".to_owned(),
             format!("max_size: it has {size} bytes, 10 are allowed"),
         ]

@@ -575,7 +575,7 @@ fn failed_creation_or_build_is_reported_with_remedy() {
     Project::new(dir.path(), "python", "mine", &["event-handler"]);
     refused(
         &["test", "mine"],
-        &["mine/mine.wasm is not there", "peal module build mine"],
+        &["mine/mine.wasm does not exist", "peal module build mine"],
     );
     refused(
         &["new", "--lang", "c", "mine"],

@@ -163,7 +163,7 @@ fn invalid_case_is_reported_with_position_and_valid_input() {
         ),
         (
             "event = { code = -1, infos = [\"a=1\", \"b\"] }",
-            ":3:38: KEY=VALUE is wanted",
+            ":3:38: it should be KEY=VALUE",
         ),
         (
             "event = { code = -1, infos = [{ key = \"a\", type = \"colour\", value = \"red\" }] }",
@@ -203,7 +203,7 @@ fn invalid_case_is_reported_with_position_and_valid_input() {
         ),
         (
             "time = 2026-01-05T09:00:00\nevent = { code = -1 }",
-            "a time with its offset is wanted",
+            "it should be a time with its offset",
         ),
         (
             "event = { code = -1 }\nexpect = { status = \"OK\" }",
@@ -597,7 +597,7 @@ fn cases_that_check_nothing_are_not_counted_as_ok() {
 /// The command reports once that an interpreter is being compiled.
 #[needs(prepared, python_tools)]
 #[test]
-fn cold_python_module_is_told_while_it_compiles() {
+fn cold_python_module_shows_a_message_while_it_compiles() {
     let python = guest("echo-python");
     let (dir, file) = cases(
         "[[case]]\nname = \"one\"\nevent = { code = -3001 }\nexpect = { status = \"PMIX_EVENT_NO_ACTION_TAKEN\" }\n",

@@ -473,7 +473,7 @@ fn stdio_writes_channel_data_to_sink_of_same_name() {
 
 #[needs(prepared)]
 #[test]
-fn stdio_tags_and_dates_each_line_where_it_is_asked_to() {
+fn stdio_tags_and_dates_each_line_on_request() {
     let stdio = Stdio::new();
     let out = key::PMIX_LOG_STDOUT;
     let err = key::PMIX_LOG_STDERR;
@@ -521,7 +521,7 @@ fn stdio_writes_nothing_of_data_that_is_not_text() {
 
 #[needs(prepared)]
 #[test]
-fn stdio_writes_xml_where_it_is_asked_to() {
+fn stdio_writes_xml_on_request() {
     let stdio = Stdio::new();
     let out = key::PMIX_LOG_STDOUT;
     let xml = key::PMIX_LOG_XML_OUTPUT;

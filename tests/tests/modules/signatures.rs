@@ -3,7 +3,9 @@
 use peal_client::{Client, Environment};
 use peal_model::Status;
 use peal_needs::needs;
-use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleList, ModuleState, ask};
+use peal_server::admin::{
+    AdminReply, AdminRequest, ModuleCall, ModuleList, ModuleState, request as admin_request,
+};
 use peal_tests::{
     daemon::{Daemon, Place},
     guest,
@@ -42,7 +44,7 @@ fn signature(component: &Path) -> PathBuf {
 }
 
 fn list(place: &Place) -> ModuleList {
-    let reply = ask(&place.socket(), &AdminRequest::Module(ModuleCall::List))
+    let reply = admin_request(&place.socket(), &AdminRequest::Module(ModuleCall::List))
         .unwrap()
         .reply()
         .unwrap();
@@ -451,7 +453,7 @@ async fn user_modules_need_signatures_by_setting_and_own_keys() {
 
 #[needs(prepared)]
 #[test]
-fn a_handler_that_a_job_brings_is_signed_where_that_is_wanted() {
+fn job_supplied_handler_is_signed_where_required() {
     let place = Place::new();
     let key = keygen(&place, "jobs");
     let component = place.path("report.wasm");

@@ -94,11 +94,11 @@ async fn user_module_belongs_to_user_within_limits_of_tenants() {
     for (rest, why) in [
         (
             other("scope = \"site\""),
-            "module.scope is for the site to say: leave it out",
+            "module.scope is a setting of the site; remove it",
         ),
         (
             other("files = [{ name = \"all\", path = \"/\" }]"),
-            "module.files is for the site to say",
+            "module.files is a setting of the site",
         ),
         (
             other("limits.call_time_ms = 60000"),

@@ -132,7 +132,7 @@ fn events_of_every_range_match_documented_answers() {
                 lines
                     .filter_map(|line| line.strip_prefix(start))
                     .next()
-                    .unwrap_or("says nothing")
+                    .unwrap_or("no output")
                     .to_owned()
             };
             let answer = after(&format!("PMIx_Notify_event, {range}: "));
@@ -310,9 +310,9 @@ impl Want {
                     done.stdout
                 );
                 let heard = match [(0, 1), (0, 2), (1, 0), (1, 2)].map(heard) {
-                    [true, true, true, true] => "heard",
-                    [false, false, false, false] => "heard nothing",
-                    _ => "heard by some",
+                    [true, true, true, true] => "received",
+                    [false, false, false, false] => "not received",
+                    _ => "received by some",
                 };
                 vec![(
                     format!("an event, {}", range.name()),

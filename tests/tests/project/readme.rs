@@ -102,7 +102,7 @@ fn demo_shows_how_mpi_jobs_end_as_handlers_decide() {
 /// The build results are shared.
 #[needs(git)]
 #[test]
-fn the_first_handler_is_built_and_answers_as_the_text_says() {
+fn first_handler_is_built_and_answers_as_in_the_text() {
     let copy = tempfile::tempdir().unwrap();
     let files = run(Command::new("git").args(["ls-files"]).current_dir(root()))
         .expect_status(0)

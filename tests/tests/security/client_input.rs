@@ -610,7 +610,7 @@ async fn batch_behind_the_last_one_waits_until_that_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_asks_and_does_not_read_is_cut_off() {
+async fn client_with_requests_that_does_not_read_is_disconnected() {
     let flooded = FloodedServer::begin(ServerSettings {
         max_outbox_bytes: 1024 * 1024,
         ..FloodedServer::settings()
@@ -687,7 +687,7 @@ async fn connections_above_limit_are_refused_until_one_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn finalized_client_hears_nothing_while_connected() {
+async fn finalized_client_gets_nothing_while_connected() {
     let mut flooded = FloodedServer::begin(FloodedServer::settings()).await;
     let mut peer = deaf(&flooded.node, ATTACKER).await;
     flood(&flooded.first, 0).await;

@@ -165,7 +165,7 @@ fn foreign_jobs_are_denied_by_default_and_attempts_recorded() {
 
 #[needs(prepared, root)]
 #[test]
-fn members_of_a_group_may_control_them_where_the_site_says_so() {
+fn members_of_a_group_control_jobs_where_configured() {
     let path = guest("admin-group");
     let module = format!(
         "[[module]]\nname = \"admin-group\"\npath = {path:?}\nconfig = {{ groups = \"operators, {OPERATORS}\" }}\n"

@@ -351,7 +351,7 @@ async fn call_above_limit_waits_for_answer_to_earlier_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn malformed_events_are_internal_events_and_later_ones_heard() {
+async fn malformed_events_are_internal_and_later_ones_received() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let (handler, mut heard) = listener();
     register(&client, &mut server, handler).await;
@@ -769,7 +769,7 @@ async fn join_after_refused_registration_registers_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn join_that_times_out_says_so_though_decline_is_refused() {
+async fn join_that_times_out_is_an_error_if_decline_is_refused() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let client = client.within(Duration::from_secs(1));
     let invited = invited();

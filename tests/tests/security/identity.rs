@@ -224,7 +224,7 @@ async fn known_process_and_descendants_are_the_only_proc() {
 
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
-async fn first_live_claim_is_believed_if_host_knows_no_process() {
+async fn first_live_claim_is_accepted_if_host_has_no_process() {
     let (node, _) = start(ServerSettings::default()).await;
     // The test is rank 0, and may connect twice. A child is its clone.
     let first = node.client(0).await;

@@ -589,7 +589,10 @@ fn hooks_with_unused_policies_have_none() {
         OnFailure::Deny,
         shipped("same-user"),
     );
-    assert!(matches!(refused, Err(PolicyError::NotAsked(Hook::Publish))));
+    assert!(matches!(
+        refused,
+        Err(PolicyError::NoPolicies(Hook::Publish))
+    ));
     let mut add = |name| {
         policies.register(
             Hook::Event,

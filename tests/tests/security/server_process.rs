@@ -31,7 +31,7 @@ fn server_and_its_observer_leave_no_core_files() {
     assert_eq!(
         observers.len(),
         1,
-        "the wall of this server has one process beside it"
+        "the confined server has one process beside it"
     );
     for pid in [pid, observers[0]] {
         // The kernel writes no core file of this size, and starts no program for it.

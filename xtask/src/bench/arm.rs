@@ -1,6 +1,7 @@
 //! Arms of the bench: a program, the server that it runs under, and the measured values.
 use super::{
     attacking::{self, Attack, VictimWork},
+    instructions,
     launch::{self, Scratch},
     launchers::{self, LauncherJob},
     memory,
@@ -43,6 +44,8 @@ pub enum MeasuredWork {
     Turns(Vec<JobMeasurement>),
     /// Messages through three threads that do nothing else.
     Relay { count: u32, warm: u32 },
+    /// Instructions of the server for an event there and back, from few of them to many.
+    Instructions { side: Side, few: u32, many: u32 },
     /// Growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
     /// Work of a victim, beside an attack or without one.
@@ -196,6 +199,9 @@ impl Arm {
                 command.args(["relay", &count.to_string(), &warm.to_string()]);
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
+            MeasuredWork::Instructions { side, few, many } => {
+                instructions::per_round_trip(programs, *side, *few, *many)?
+            }
             MeasuredWork::Growth { side, few, many } => {
                 memory::growth(programs, *side, *few, *many)?
             }
@@ -228,6 +234,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     // Some handlers of one component, and one that raises the reply.
     let handlers = |name: &str, count: u32| -> String {
         let first = (0..count).map(|at| {
+            // Names of modules are unique; the first occurrence is that of the name.
             module(name, "codes = [-3101]\nevent_classes = \"both\"").replacen(
                 name,
                 &format!("{name}-{at}"),
@@ -307,6 +314,7 @@ impl JobMeasurement {
                     // The program ends if it runs on another library.
                     peal.args(["-x", "BENCH_LIBRARY=peal"]);
                 }
+                // With a cache of the bench, no round pays for compilation but the first.
                 peal.arg("--")
                     .env("XDG_CACHE_HOME", &programs.cache)
                     .env_remove("PEAL_LOG");

@@ -15,7 +15,7 @@ use std::{
 /// Users: the attacker, the victim, and a user without a job at the server.
 const ATTACKER: u32 = 65_531;
 const VICTIM: u32 = 65_532;
-const STRANGER: u32 = 65_530;
+const OTHER_USER: u32 = 65_530;
 
 /// Measured work of a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,7 @@ enum Attacking {
     /// User with a job at the server.
     User,
     /// User without a job.
-    Stranger,
+    OtherUser,
 }
 
 impl VictimWork {
@@ -80,6 +80,7 @@ impl VictimWork {
                     name: "junk",
                     command: "junk",
                     by: Attacking::User,
+                    // More than can happen: the attack must not end before the victim's work.
                     args: &["1000000000"],
                 },
             ],
@@ -94,9 +95,9 @@ impl VictimWork {
                     args: &["1000000000"],
                 },
                 Attack {
-                    name: "knock",
-                    command: "knock",
-                    by: Attacking::Stranger,
+                    name: "long-handshakes",
+                    command: "long-handshakes",
+                    by: Attacking::OtherUser,
                     args: &["1000000000", "20", "6000"],
                 },
                 Attack {
@@ -235,6 +236,7 @@ pub fn time(
     let attacker = attack
         .map(|attack| RunningAttack::start(programs, attack, address))
         .transpose()?;
+    // The attack is under way: it prints its first line then, which `start` waits for.
     let measured = launch::finish(
         by_user(programs, VICTIM, &work.args(address, count)),
         &Scratch::new()?,
@@ -260,6 +262,7 @@ fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command 
         format!("--regid={uid}"),
         "--clear-groups".to_owned(),
     ]);
+    // The user may not be able to enter the directory of this process.
     command
         .arg(&programs.attack)
         .args(args.iter().map(AsRef::as_ref))
@@ -279,7 +282,7 @@ impl RunningAttack {
     fn start(programs: &Programs, attack: Attack, address: &str) -> Result<RunningAttack> {
         let uid = match attack.by {
             Attacking::User => ATTACKER,
-            Attacking::Stranger => STRANGER,
+            Attacking::OtherUser => OTHER_USER,
         };
         let args = [&[attack.command, address], attack.args].concat();
         let mut command = by_user(programs, uid, &args);

@@ -22,11 +22,11 @@ const PROCS_WITH_FENCES: u32 = 2;
 /// Place of the command on nodes, where the library looks for it.
 const COMMAND: &str = "/usr/bin/peal";
 
-/// Variable of the algorithm by which Slurm's plugin carries out fences, and its value. By itself the
-/// plugin takes a tree for a fence without data, and with fewer nodes than `TreeWidth` (50) such a
-/// fence waits for no other node on the installed library. Peal's library gives each fence a byte, so
-/// that the plugin takes the ring, which waits for all. A fence that does not wait is no peer: here
-/// it takes the ring on all sides.
+/// Variable of the algorithm by which Slurm's plugin carries out fences, and its value. By itself
+/// the plugin takes a tree for a fence without data, and with fewer nodes than `TreeWidth` (50)
+/// such a fence waits for no other node on the installed library. Peal's library gives each fence a
+/// byte, so that the plugin takes the ring, which waits for all. A fence that does not wait is no
+/// peer: here it takes the ring on all sides.
 const FENCE: [&str; 2] = ["SLURM_PMIX_FENCE", "ring"];
 
 /// Libraries of a job.
@@ -85,7 +85,8 @@ pub fn measure(
         .iter()
         .map(|side| BenchLab::start(programs, launcher, *side))
         .collect::<Result<Vec<_>>>()?;
-    // The first job of a side is not measured: it reads files from the disk that are cached afterwards.
+    // The first job of a side is not measured: it reads files from the disk that are cached
+    // afterwards.
     for lab in &labs {
         lab.run(programs, job)?;
     }
@@ -158,15 +159,15 @@ impl BenchLab {
             LauncherJob::Start { procs } => {
                 let command = self.job(procs, [program(self.hello())])?;
                 let began = Instant::now();
-                let said = launch::finish(command, &Scratch::new()?)?;
+                let output = launch::finish(command, &Scratch::new()?)?;
                 let ms = began.elapsed().as_secs_f64() * 1000.0;
-                let greetings = said
+                let greetings = output
                     .lines()
                     .filter(|line| line.starts_with("rank "))
                     .count();
                 ensure!(
                     usize::try_from(procs).ok() == Some(greetings),
-                    "{greetings} of {procs} procs said hello: {said:?}"
+                    "{greetings} of {procs} procs said hello: {output:?}"
                 );
                 vec![("ms".to_owned(), ms)]
             }
@@ -185,8 +186,9 @@ impl BenchLab {
         Ok(values)
     }
 
-    /// Returns the program that says hello. Ranks of Open MPI that wait yield their processor under its
-    /// own launcher alone: with more ranks than processors, `srun` would measure how long they spin.
+    /// Returns the program that says hello. Ranks of Open MPI that wait yield their processor under
+    /// its own launcher alone: with more ranks than processors, `srun` would measure how long they
+    /// spin.
     fn hello(&self) -> &'static str {
         match self {
             BenchLab::Slurm(_) => "hello_pmix",

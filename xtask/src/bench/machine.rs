@@ -29,10 +29,10 @@ pub fn describe(root: &Path, programs: &Programs, load: [f64; 2]) -> Value {
         "kernel": kernel,
         "load_before": load[0],
         "load_after": load[1],
-        "peal": said(Command::new("git").current_dir(root).args(["describe", "--always", "--dirty"])),
-        "rustc": said(Command::new("rustc").arg("--version")),
+        "peal": output_of(Command::new("git").current_dir(root).args(["describe", "--always", "--dirty"])),
+        "rustc": output_of(Command::new("rustc").arg("--version")),
         "wasmtime": locked(root, "wasmtime"),
-        "libpmix": programs.c.as_ref().and_then(|_| said(Command::new("pkg-config").args(["--modversion", "pmix"]))),
+        "libpmix": programs.c.as_ref().and_then(|_| output_of(Command::new("pkg-config").args(["--modversion", "pmix"]))),
     })
 }
 
@@ -42,8 +42,10 @@ fn cpu() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-fn said(command: &mut Command) -> Option<String> {
-    run_quietly(command).ok().map(|said| said.trim().to_owned())
+fn output_of(command: &mut Command) -> Option<String> {
+    run_quietly(command)
+        .ok()
+        .map(|output_of| output_of.trim().to_owned())
 }
 
 /// Returns the version of a crate in the lock file.

@@ -2,6 +2,7 @@
 //! the same machine. `docs/src/reference/benchmarks.md` explains the output.
 mod arm;
 mod attacking;
+mod instructions;
 mod launch;
 mod launchers;
 mod machine;

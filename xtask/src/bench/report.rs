@@ -171,6 +171,7 @@ fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = lines
             .iter()
+            // The line of a group's name has no columns.
             .filter(|line| line.len() > 1)
             .filter_map(|line| line.get(column));
         cells
@@ -180,6 +181,7 @@ fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
     };
     let cells = line.iter().enumerate().map(|(column, cell)| {
         let width = width(column);
+        // Numbers are aligned at their last digit, so that they can be compared at a glance.
         let is_number = column == 1 || column == 2;
         if is_number {
             format!("{cell:>width$}")

@@ -62,14 +62,14 @@ fn start(programs: &Programs, launcher: Launcher, release: Release, procs: u32) 
         Launcher::ItsOwn => release.launch(&programs.test_servers, procs),
     };
     command.arg(program).arg("hello");
-    let said = launch::finish(command, &Scratch::new()?)?;
-    let greetings = said
+    let output = launch::finish(command, &Scratch::new()?)?;
+    let greetings = output
         .lines()
         .filter(|line| line.starts_with("hello from "))
         .count();
     ensure!(
         usize::try_from(procs).ok() == Some(greetings),
-        "{greetings} of {procs} procs said hello: {said:?}"
+        "{greetings} of {procs} procs said hello: {output:?}"
     );
     Ok(())
 }

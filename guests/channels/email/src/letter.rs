@@ -49,11 +49,11 @@ pub fn letter(
 
 /// Returns the line with requester and time. It is the last line, whatever earlier lines look like.
 fn footer(source: Option<&Proc>, seconds: u64) -> String {
-    let who = match source {
+    let source_name = match source {
         Some(Proc { nspace, rank }) => format!("rank {rank} of {}", visible(nspace)),
         None => "the resource manager".to_owned(),
     };
-    format!("\n-- \nLogged by {who} at {}\n", shown(seconds))
+    format!("\n-- \nLogged by {source_name} at {}\n", shown(seconds))
 }
 
 #[cfg(test)]

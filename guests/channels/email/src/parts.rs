@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_refused_wherever_they_stand() {
+    fn wrong_types_are_refused_at_any_place() {
         for (key, value) in [
             (key::PMIX_LOG_EMAIL_ADDR, Value::from(1u32)),
             (key::PMIX_LOG_EMAIL_SENDER_ADDR, Value::Undef),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn how_to_write_is_not_said_in_the_array() {
+    fn array_selects_no_form() {
         let array = vec![Info::new(key::PMIX_LOG_TAG_OUTPUT, true)];
         let request = LogRequest::for_test(OWN).with(OWN, array);
         assert_eq!(parts(&request), Err(status::PMIX_ERR_NOT_SUPPORTED));

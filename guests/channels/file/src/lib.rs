@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_tagged_where_it_is_asked_and_xml_is_not_to_be_had() {
+    fn lines_are_tagged_on_request_and_xml_is_refused() {
         let tagged = request().with_directive(key::PMIX_LOG_TAG_OUTPUT, true);
         let start = "2026-01-05T09:00:00Z [solver,3] <site.log.board>: one\n";
         assert!(lines_of(&tagged).unwrap().starts_with(start));

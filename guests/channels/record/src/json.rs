@@ -74,7 +74,8 @@ pub fn line(of: &Json) -> String {
         if is_plain(character) && character != '\u{feff}' {
             line.push(character);
         } else {
-            // Outside of strings there are no such characters; within, all of them are in the basic plane.
+            // Outside of strings there are no such characters; within, all of them are in the basic
+            // plane.
             line.push_str(&format!("\\u{:04x}", u32::from(character)));
         }
     }

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn xml_is_written_where_it_is_asked_for() {
+    fn xml_is_written_on_request() {
         let xml = request().with_directive(key::PMIX_LOG_XML_OUTPUT, true);
         let element =
             |text| format!("<stdout nspace=\"solver\" rank=\"0\">{text}&#010;</stdout>\n");

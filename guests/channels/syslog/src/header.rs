@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_as_their_rfc_says() {
+    fn both_forms_follow_their_rfc() {
         let proc = Proc::new("solver", 3);
         let head = head(&proc, Some("node7"));
         assert_eq!(

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_tagged_where_it_is_asked_and_xml_is_not_to_be_had() {
+    fn lines_are_tagged_on_request_and_xml_is_refused() {
         let tagged = request("one\ntwo").with_directive(key::PMIX_LOG_TAG_OUTPUT, true);
         let texts = ["<syslog>: one", "<syslog>: two"].map(|text| format!("{HEADER}{text}"));
         assert_eq!(

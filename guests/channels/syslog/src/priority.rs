@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_info_of_the_admins_facility_unless_more_is_asked() {
+    fn priority_is_info_of_the_admins_facility_by_default() {
         let request = LogRequest::for_test(key::PMIX_LOG_SYSLOG);
         assert_eq!(priority(&request, &settings([]).unwrap()), Ok(14));
         let daemon = settings([Info::new("facility", "daemon")]).unwrap();

@@ -59,7 +59,7 @@ impl Settings {
         if local.is_none() && global.is_none() {
             return Err(
                 "no syslog is open to this module: name \"local-syslog\" or \"global-syslog\" in its \"sinks\", \
-                        or say with the settings \"local\" and \"global\" which sinks they are"
+                        or name its sinks by the settings \"local\" and \"global\""
                     .to_owned(),
             );
         }

@@ -84,7 +84,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         .collect::<Result<Vec<i32>, String>>()?;
     if codes.is_empty() {
         return Err(
-            "the setting \"codes\" is missing: which events are counted, as in \"-3001, -25\""
+            "the setting \"codes\" is missing; it should list the codes of counted events, as in \"-3001, -25\""
                 .to_owned(),
         );
     }

@@ -31,7 +31,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.allow_only(&["rules"])?;
     let rules = config.list("rules")?.unwrap_or_default();
     if rules.is_empty() {
-        return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\""
+        return Err("the setting \"rules\" is missing; it should list patterns with answers, as in \"crew-*=accept, *=decline\""
             .to_owned());
     }
     let rules = rules

@@ -36,7 +36,7 @@ impl Rule {
                 "GROUP/NAMESPACE/USER=ANSWER, as in \"crew-*/solver-*=accept\" or \"*=decline\"";
             format!("{text:?} in \"rules\" is no {wanted}: {what}")
         };
-        let (whom, answer) = text
+        let (invitation, answer) = text
             .rsplit_once('=')
             .ok_or_else(|| wrong("it has no answer"))?;
         let answer = match answer.trim() {
@@ -44,7 +44,7 @@ impl Rule {
             "decline" => Answer::Decline,
             _ => return Err(wrong("the answer is accept or decline")),
         };
-        let mut parts = whom.split('/').map(str::trim);
+        let mut parts = invitation.split('/').map(str::trim);
         let pattern = |part: &str, what| Pattern::read(part).ok_or_else(|| wrong(what));
         let group = pattern(
             parts.next().unwrap_or_default(),

@@ -1,6 +1,7 @@
-//! Logs one line about a proc that ended abnormally, and requests whether its job continues. Ignores
-//! ends that need no decision, unless it is told to log all: the job is being terminated, none of its
-//! procs is left, or another launcher, such as Slurm, decides about its jobs.
+//! Logs one line about a proc that ended abnormally, and requests whether its job continues.
+//! Ignores ends that need no decision, unless it is configured to log all: the job is being
+//! terminated, none of its procs is left, or another launcher, such as Slurm, decides about its
+//! jobs.
 //!
 //! ```toml
 //! [[module]]
@@ -30,7 +31,7 @@ impl JobContinuation {
         match self {
             JobContinuation::Continue => "the others are to go on",
             JobContinuation::Terminate => "the job is to end",
-            JobContinuation::Nothing => "what follows is for others to say",
+            JobContinuation::Nothing => "other handlers decide about the job",
         }
     }
 }
@@ -108,7 +109,8 @@ fn log_abort(event: &Event) -> Outcome {
     else {
         return Outcome::no_action();
     };
-    // The event has a time limit for the decision; without one, handlers do not decide about the job.
+    // The event has a time limit for the decision; without one, handlers do not decide about the
+    // job.
     let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
     if !is_asked && settings.ends == LoggedEnds::Undecided {
         return Outcome::no_action();

@@ -187,7 +187,7 @@ fn watch(event: &Event) -> Outcome {
     } else {
         settings.action
     };
-    let whom = match settings.of {
+    let target = match settings.of {
         Of::Proc => silent.clone(),
         Of::Job => Proc {
             nspace: silent.nspace.clone(),
@@ -196,8 +196,8 @@ fn watch(event: &Event) -> Outcome {
     };
     let requested_action = action
         .directive()
-        .map(|directive| job_control::request([whom], [directive]));
-    tell(
+        .map(|directive| job_control::request([target], [directive]));
+    report(
         settings,
         &format!("{what}, action: {}", action.name()),
         &silent,
@@ -220,8 +220,8 @@ fn watch(event: &Event) -> Outcome {
 fn described(event: &Event, silent: &Proc) -> String {
     let what = match event.code() {
         status::PMIX_MONITOR_FILE_ALERT => match event.get(key::PMIX_MONITOR_FILE) {
-            Some(Value::Text(file)) => format!("file {file:?} of {silent} stands still"),
-            _ => format!("a file of {silent} stands still"),
+            Some(Value::Text(file)) => format!("file {file:?} of {silent} does not change"),
+            _ => format!("a file of {silent} does not change"),
         },
         _ => format!("{silent} sends no heartbeat"),
     };
@@ -253,7 +253,7 @@ fn is_enough(settings: &Settings, job: &str) -> bool {
 
 /// Logs the alert, with the resources that the proc uses, and sends the mail. Failures do not
 /// prevent the action.
-fn tell(settings: &Settings, words: &str, silent: &Proc) {
+fn report(settings: &Settings, words: &str, silent: &Proc) {
     let about = || [Info::new(key::PMIX_LOG_SOURCE, silent.clone())];
     let used = resource_usage::query(std::slice::from_ref(silent)).unwrap_or_else(|status| {
         log::debug(format!("what {silent} uses is not known ({status})"));
@@ -272,7 +272,7 @@ fn tell(settings: &Settings, words: &str, silent: &Proc) {
         Info::new(key::PMIX_LOG_EMAIL_MSG, words),
     ]);
     if let Err(status) = log_request::submit([Info::new(key::PMIX_LOG_EMAIL, mail)], about()) {
-        log::warn(format!("{words}: {address} cannot be told ({status})"));
+        log::warn(format!("{words}: no mail to {address} ({status})"));
     }
 }
 

@@ -56,7 +56,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     };
     if groups.is_empty() {
         return Err(
-            "the setting \"groups\" is missing: whose members may control any job, as in \"wheel, 500\"".to_owned()
+            "the setting \"groups\" is missing; it should name the Unix groups that may control any job, as in \"wheel, 500\"".to_owned()
         );
     }
     // An instance receives its settings only once.

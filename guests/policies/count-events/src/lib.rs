@@ -49,7 +49,7 @@ fn decide(request: &Request) -> PolicyOutcome {
     }
     let (Ok(_), Some(settings)) = (count(), SETTINGS.get()) else {
         return PolicyOutcome::deny(status::PMIX_ERROR)
-            .with_reason("what is asked cannot be counted");
+            .with_reason("the number of events cannot be stored");
     };
     let mut infos = request.infos();
     infos.push(Info::new(

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn output_goes_where_the_first_diversion_says() {
+    fn first_diversion_decides_about_output() {
         let diversions = [
             "test=site.log.tests",
             "sol*=site.log.board",

@@ -64,7 +64,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     let denies = |word| deny.contains(&word);
     let events = match config.list("events")? {
         Some(_) if !denies("event") => {
-            return Err("\"events\" says which, but \"event\" is not in \"deny\"".to_owned());
+            return Err("\"events\" has an effect only with \"event\" in \"deny\"".to_owned());
         }
         Some(codes) => Some(numbers("events", &codes)?),
         None if denies("event") => None,
@@ -92,7 +92,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn numbers<T: std::str::FromStr>(name: &str, texts: &[&str]) -> Result<Vec<T>, String> {
     let number = |text: &&str| {
         text.parse()
-            .map_err(|_| format!("{text:?} in {name:?} is no number as it is wanted there"))
+            .map_err(|_| format!("{text:?} in {name:?} is no number of the range of this setting"))
     };
     texts.iter().map(number).collect()
 }

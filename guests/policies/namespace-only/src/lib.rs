@@ -1,10 +1,10 @@
 //! Restricts events to their job. An event for a wider range goes to the namespace of its source
-//! only, and carries the requested range (`peal.namespace-only.asked`). Registrations for all codes
-//! are denied.
+//! only, and carries the requested range (`peal.namespace-only.requested`). Registrations for all
+//! codes are denied.
 use peal_sdk::{Info, PolicyOutcome, PolicySubject, Range, Request, Value, event_policy, status};
 
 /// Key of the range that was requested.
-const REQUESTED_RANGE: &str = "peal.namespace-only.asked";
+const REQUESTED_RANGE: &str = "peal.namespace-only.requested";
 
 fn decide(request: &Request) -> PolicyOutcome {
     match request.subject() {
@@ -20,7 +20,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         }
         PolicySubject::Registration if request.codes().is_empty() => {
             PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
-                .with_reason("say which codes you want to hear")
+                .with_reason("a registration for all codes is denied; name the codes")
         }
         _ => PolicyOutcome::pass(),
     }

@@ -53,7 +53,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     };
     if settings.nodes.is_empty() {
         return Err(
-            "the setting \"nodes\" is missing: which may be granted, as in \"node*, spare1\""
+            "the setting \"nodes\" is missing; it should list nodes that may be granted, as in \"node*, spare1\""
                 .to_owned(),
         );
     }

@@ -2,7 +2,7 @@
 //! module, to be read and replaced. It decides about nearly all requests, so place it last.
 //!
 //! - A proc may connect as the user that it is registered for. A tool may connect if its user is
-//!   root, that of the server, or that of all jobs that it asks about.
+//!   root, that of the server, or that of all jobs that it queries.
 //! - An event may not claim another source. Otherwise it passes, and the default does not deliver
 //!   it across users.
 //! - Groups may be constructed of the user's own procs, as far as this server knows them: names of

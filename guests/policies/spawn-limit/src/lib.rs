@@ -146,7 +146,7 @@ fn breaks(settings: &Settings, applications: &[Application]) -> Option<(i32, Str
         .map(|application| u64::from(application.procs))
         .sum();
     if let Some(most) = settings.procs.filter(|most| procs > *most) {
-        let reason = format!("{procs} procs are asked for at once, and no more than {most} may be");
+        let reason = format!("{procs} procs are requested at once; the limit is {most}");
         return Some((status::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES, reason));
     }
     let refused = applications

@@ -47,13 +47,19 @@ pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
         .clone()
         .last()
         .map_or(begin, |(at, _)| at.saturating_add(line.width()));
-    let says = format!(
+    let description = format!(
         "{first} {first_name} and {second} {second_name} from {} to {}; at most {highest} in {}",
         shown_time(begin),
         shown_time(end),
         length(line.width())
     );
-    figure(html, parts.id, parts.title, &says, HEIGHT + ABOVE + BELOW);
+    figure(
+        html,
+        parts.id,
+        parts.title,
+        &description,
+        HEIGHT + ABOVE + BELOW,
+    );
     let floor = ABOVE + HEIGHT;
     let room = WIDTH - LEFT;
     let count = line.count().max(1);
@@ -112,12 +118,12 @@ pub(super) fn by_name(
         .max()
         .unwrap_or_default()
         .max(1);
-    let says = bars
+    let description = bars
         .iter()
         .map(|(name, count)| format!("{name}: {count}"))
         .collect::<Vec<_>>()
         .join(", ");
-    figure(html, id, title, &says, ROW * bars.len() as u64);
+    figure(html, id, title, &description, ROW * bars.len() as u64);
     for (index, (name, count)) in (0..).zip(bars) {
         let top = ROW * index;
         label_at(html, NAMES - 8, top + 16, "end", name);
@@ -135,7 +141,7 @@ pub(super) fn by_name(
 }
 
 /// Writes the beginning of a chart.
-fn figure(html: &mut Html, id: &'static str, title: &'static str, says: &str, tall: u64) {
+fn figure(html: &mut Html, id: &'static str, title: &'static str, description: &str, tall: u64) {
     // With the role and the ids, a screen reader reads the chart as one described image.
     html.raw("<figure><svg role=\"img\" viewBox=\"0 0 ")
         .text(WIDTH)
@@ -152,11 +158,16 @@ fn figure(html: &mut Html, id: &'static str, title: &'static str, says: &str, ta
         .raw("</title><desc id=\"")
         .raw(id)
         .raw("-desc\">")
-        .text(says)
+        .text(description)
         .raw("</desc>");
 }
 
-fn bar(html: &mut Html, class: &'static str, [left, top, width, tall]: [u64; 4], says: &str) {
+fn bar(
+    html: &mut Html,
+    class: &'static str,
+    [left, top, width, tall]: [u64; 4],
+    description: &str,
+) {
     html.raw("<rect class=\"")
         .raw(class)
         .raw("\" x=\"")
@@ -168,7 +179,7 @@ fn bar(html: &mut Html, class: &'static str, [left, top, width, tall]: [u64; 4],
         .raw("\" height=\"")
         .text(tall)
         .raw("\"><title>")
-        .text(says);
+        .text(description);
     html.raw("</title></rect>");
 }
 

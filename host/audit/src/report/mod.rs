@@ -7,9 +7,10 @@ mod timeline;
 mod top;
 
 use crate::{
-    AuditEntry, AuditError, CallEntry, DecisionEntry, DecisionKind, Gist, ModuleFacts, TrailSource,
+    AuditEntry, AuditError, CallEntry, DecisionEntry, DecisionKind, Gist, ModuleFacts,
+    RefusalGroup, TrailSource,
     gist::{MAX_LINES, shortened},
-    outcome::outcome,
+    outcome::{FAILED, outcome},
     readable::shown_time,
 };
 use peal_model::counted;
@@ -113,6 +114,9 @@ impl TrailReport {
             AuditEntry::Call(call) => self.call(source, row.at, &call),
             AuditEntry::Decision(decision) => self.decision(row, &decision),
             AuditEntry::Denied(denial) => self.denials(row, &denial.gist(), 1),
+            AuditEntry::Refusals(group) if group.counts_calls() => {
+                self.counted_calls(row.at, &group)
+            }
             AuditEntry::Refusals(group) => self.denials(row, &group.example.gist(), group.count),
             AuditEntry::Dropped(dropped) => {
                 let since = shown_time(dropped.since);
@@ -209,6 +213,17 @@ impl TrailReport {
         module.time = module.time.saturating_add(record.time);
         module.longest = module.longest.max(record.time);
         module.hits.extend(record.usage.hits.iter());
+    }
+
+    /// Adds calls that were only counted. Their durations are not known.
+    fn counted_calls(&mut self, at: u64, group: &RefusalGroup) {
+        let counts = self.timeline.at(at);
+        counts.calls += group.count;
+        let outcome = &group.example.reason;
+        if outcome.starts_with(FAILED) {
+            counts.failures += group.count;
+            *self.failures.entry(outcome.clone()).or_default() += group.count;
+        }
     }
 
     fn decision(&mut self, row: &TrailRow, decision: &DecisionEntry) {

@@ -80,7 +80,7 @@ fn modules(html: &mut Html, report: &TrailReport) {
     // The table is cut, so modules with failures come first.
     modules.sort_by_key(|module| Reverse((module.failures, module.calls)));
     html.heads(
-        "Those that were called, as they were loaded: one whose grants or limits changed stands here twice.",
+        "Modules with calls, as loaded. A module has a row for each version of its grants and limits.",
         &["Module", "Owner", "Granted", "Sinks", "Directories", "Limits", "Calls", "Failed", "Mean", "Longest", "Hit"],
     );
     for module in modules.iter().take(MAX_ROWS) {

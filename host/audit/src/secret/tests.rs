@@ -1,4 +1,4 @@
-//! Tests of what is taken out of records, and of what must stay.
+//! Tests of the parts that are removed from records, and of those that must stay.
 use super::*;
 use crate::{CallEntry, DecisionKind};
 use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
@@ -13,7 +13,8 @@ use peal_sandbox::{
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::time::Duration;
 
-/// Names that the server makes, and a few other texts: each may be a secret, and stand anywhere else.
+/// Names that the server makes, and a few other texts: each may be a secret, and occur at any other
+/// place.
 const WORDS: [&str; 20] = [
     "Granted",
     "Denied",

@@ -71,8 +71,8 @@ impl Place {
     /// As if the process had been killed now: what is written is there, and no end.
     pub fn as_if_killed(&self) -> Place {
         let copy = Place::new();
-        // What the journal has no more when it is looked at the database has already. It may be emptied while it is read, which
-        // nobody sees who reads it after a sudden end.
+        // What the journal has no more when it is looked at the database has already. It may be
+        // emptied while it is read, which nobody sees who reads it after a sudden end.
         let tail = || std::fs::read(self.path("audit.db-tail")).unwrap();
         let whole = std::iter::repeat_with(tail)
             .find(|once| tail().starts_with(once))

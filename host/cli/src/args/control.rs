@@ -270,7 +270,9 @@ fn signal(text: &str) -> Result<u8, String> {
     };
     named.or_else(numbered).ok_or_else(|| {
         let names = SIGNALS.map(|row| row.0).join(", ");
-        format!("{text:?} is no signal: a number from 1 to {HIGHEST} is wanted, or one of {names}")
+        format!(
+            "{text:?} is no signal; it should be a number from 1 to {HIGHEST}, or one of {names}"
+        )
     })
 }
 
@@ -280,7 +282,7 @@ fn preemption(text: &str) -> Result<Preemption, String> {
         .find(|action| action.name() == text);
     found.ok_or_else(|| {
         format!(
-            "one of {} is wanted",
+            "it should be one of {}",
             Preemption::ALL.map(Preemption::name).join(", ")
         )
     })
@@ -292,7 +294,9 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     seconds
         .or_else(|| humantime::parse_duration(text).ok())
         .ok_or_else(|| {
-            format!("{text:?} is no time: seconds are wanted, as in 90, or 90s, 5m or 1h30m")
+            format!(
+                "{text:?} is no time; it should be in seconds, as in 90, or as in 90s, 5m or 1h30m"
+            )
         })
 }
 
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_seconds_unless_they_say_otherwise() {
+    fn times_without_a_unit_are_seconds() {
         for (text, seconds) in [
             ("0", 0),
             ("90", 90),

@@ -143,7 +143,8 @@ pub enum PealCommand {
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Serve the jobs of a launcher that has started this command with a socket as its standard input
+    /// Serve the jobs of a launcher that has started this command with a socket as its standard
+    /// input
     #[command(hide = true)]
     HostServer,
     /// Look into processes and act as users for the parent server, which its confinement prevents
@@ -182,7 +183,7 @@ pub struct ConfigArgs {
 
 fn setting_override(text: &str) -> Result<SettingOverride, String> {
     SettingOverride::set(text)
-        .ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
+        .ok_or_else(|| "it should be KEY=VALUE, as in events.ring_size=2048".to_owned())
 }
 
 /// `peal helper`.

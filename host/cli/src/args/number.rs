@@ -19,7 +19,7 @@ where
         let number = text.parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
             format!(
-                "a whole number from {} to {} is wanted",
+                "it should be a whole number from {} to {}",
                 range.start(),
                 range.end()
             )

@@ -1,4 +1,4 @@
-//! Options that may stand before or after the command: those that select the server and the
+//! Options that may come before or after the command: those that select the server and the
 //! configuration, and `--json`.
 use super::{Args, QueryArgs, ToolArgs, run::takes_next};
 use clap::{Args as _, Command, CommandFactory};

@@ -218,7 +218,7 @@ impl ValueParserFactory for Variable {
                 None => (text, None),
             };
             match name {
-                "" => Err("a name is wanted, as in -x NAME or -x NAME=VALUE".to_owned()),
+                "" => Err("it should be a name, as in -x NAME or -x NAME=VALUE".to_owned()),
                 name => Ok(Variable {
                     name: name.into(),
                     value,
@@ -238,10 +238,10 @@ impl std::str::FromStr for StdinReader {
     fn from_str(text: &str) -> Result<StdinReader, String> {
         match text {
             "all" => Ok(StdinReader(StdinTarget::All)),
-            "none" => Ok(StdinReader(StdinTarget::Nobody)),
+            "none" => Ok(StdinReader(StdinTarget::NoRank)),
             rank => match rank.parse() {
                 Ok(rank) => Ok(StdinReader(StdinTarget::Rank(Rank(rank)))),
-                Err(_) => Err("a rank, all or none is wanted".to_owned()),
+                Err(_) => Err("it should be a rank, all or none".to_owned()),
             },
         }
     }
@@ -260,7 +260,7 @@ impl std::str::FromStr for OutputDir {
             None => (text, OutputFiles::Too),
         };
         if dir.is_empty() {
-            Err("a directory is wanted".to_owned())
+            Err("it should be a directory".to_owned())
         } else {
             Ok(OutputDir(kept(dir.into())))
         }
@@ -271,7 +271,7 @@ fn time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map(Duration::from_secs).ok();
     let time = seconds.or_else(|| humantime::parse_duration(text).ok());
     time.filter(|time| !time.is_zero())
-        .ok_or_else(|| "a time is wanted, as in 90, 90s, 10m or 1h30m".to_owned())
+        .ok_or_else(|| "it should be a time, as in 90, 90s, 10m or 1h30m".to_owned())
 }
 
 #[cfg(test)]
@@ -341,7 +341,7 @@ mod tests {
             ("peal run -n 2 : prog", "before the first `:`"),
             (
                 "peal run prog : -n 0 other",
-                "a whole number from 1 to 65535 is wanted",
+                "it should be a whole number from 1 to 65535",
             ),
             ("peal run prog : --tag-output other", "--tag-output"),
             ("peal run --timeout soon prog", "90s"),

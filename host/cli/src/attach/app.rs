@@ -78,7 +78,7 @@ impl AttachedApp {
         loop {
             let number = tokio::select! {
                 status = self.child.wait() => return status,
-                wish = self.signals.next() => match wish {
+                signal = self.signals.next() => match signal {
                     // Signals that end programs are always forwarded. User signals are not where
                     // the program has received them: it would handle them twice.
                     UserSignal::Forward(_) if had_already => continue,

@@ -136,7 +136,7 @@ impl AttachHandlers {
                     };
                     self.order(ProxyCommand::Ask(
                         request,
-                        format!("the job control that {module} asks for"),
+                        format!("job control requested by {module}"),
                     ))
                     .await;
                 }

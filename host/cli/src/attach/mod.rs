@@ -81,7 +81,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
             chain,
             requests,
             sinks,
-            keeper,
+            recorder,
             beginning,
         } = StandaloneHandlers::start(prepared, nspace.clone(), &resolved.config);
         let handlers = Arc::new(AttachHandlers::new(
@@ -110,7 +110,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         // It holds the host environment, whose drop ends the transcript.
         drop(beginning);
         node::close_sinks(sinks, &resolved.config).await;
-        node::finish_records(keeper).await;
+        node::finish_records(recorder).await;
         transcript.await?;
         anyhow::Ok(Ok(status))
     })?;

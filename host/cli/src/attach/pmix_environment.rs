@@ -22,7 +22,7 @@ pub enum ForeignRuntime {
 
 impl ForeignRuntime {
     /// Returns true if the server survives an event of this range. The server of Open MPI 4.1 stops
-    /// answering all clients after it was asked to forward an event to other nodes.
+    /// answering all clients after a request to forward an event to other nodes.
     pub fn bears(self, range: Range) -> bool {
         self == ForeignRuntime::Other
             || matches!(range, Range::Local | Range::Custom | Range::ProcLocal)

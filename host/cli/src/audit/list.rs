@@ -25,7 +25,7 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     // A program that reads JSON takes each line for a record.
     if rows.is_empty() && !args.json {
         crate::print_line(
-            "no record fits; `peal audit stats` tells which jobs, users, modules and outcomes there are",
+            "no record matches; `peal audit stats` lists the jobs, users, modules and outcomes",
         );
         return Ok(ExitCode::SUCCESS);
     }

@@ -89,13 +89,13 @@ fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
     let mut first = None;
     let mut last = None;
     let mut modules = BTreeSet::new();
-    let mut asked = None;
-    // All records, because those that were asked for contain no call.
+    let mut other_kind = None;
+    // All records, because the selected ones contain no call.
     source.each::<AuditError>(&Filter::default(), |row| {
         first = first.or(Some(row.seq));
         last = Some(row.seq);
         if wanted.from == Some(row.seq) && wanted.to == Some(row.seq) {
-            asked = Some(row.kind.clone());
+            other_kind = Some(row.kind.clone());
         }
         if row.kind == kind::CALL {
             modules.extend(row.module);
@@ -110,7 +110,7 @@ fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
         .map(|module| plain(module))
         .collect::<Vec<_>>()
         .join(", ");
-    Ok(match asked {
+    Ok(match other_kind {
         Some(of) if of != kind::CALL => {
             format!("that record is of kind {of}, and calls are replayed")
         }

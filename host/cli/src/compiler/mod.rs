@@ -99,7 +99,7 @@ pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<Started
     let cache_dir =
         std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
     let limits = CompileLimits::from(config);
-    let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    let (own_end, child_end) = UnixStream::pair().context("cannot make a pair of sockets")?;
     let mut command = Command::new("/proc/self/exe");
     command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
     command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
@@ -108,7 +108,7 @@ pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<Started
     command
         .env_clear()
         .current_dir("/")
-        .stdin(OwnedFd::from(theirs))
+        .stdin(OwnedFd::from(child_end))
         .stdout(Stdio::null());
     if let Some(account) = account {
         command.uid(account.identity.uid).gid(account.identity.gid);
@@ -119,7 +119,7 @@ pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<Started
         .spawn()
         .context("cannot start the process that compiles")?;
     Ok(StartedProcess {
-        connection: ours,
+        connection: own_end,
         child,
     })
 }
@@ -167,7 +167,8 @@ impl ComponentCompiler for CompilerProcesses {
     fn compile(&self, target: CodeTarget, component: &[u8]) -> Result<(), CompileFailure> {
         // Not put back after an error: its next reply could be that to this order.
         let mut process = self.idle().pop().ok_or_else(gone)?;
-        let reply = ask(&mut process, target, component).map_err(|error| self.lost(&error))?;
+        let reply = request_compilation(&mut process, target, component)
+            .map_err(|error| self.lost(&error))?;
         self.idle().push(process);
         match reply {
             CompileReply::Compiled => Ok(()),
@@ -182,7 +183,7 @@ impl ComponentCompiler for CompilerProcesses {
     }
 }
 
-fn ask(
+fn request_compilation(
     process: &mut BufReader<UnixStream>,
     target: CodeTarget,
     component: &[u8],

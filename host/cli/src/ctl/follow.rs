@@ -18,7 +18,7 @@ pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Resul
         if status.state.is_final() {
             return Ok(CtlResult::ended(status));
         }
-        progress.say(format!("{}: {}", status.action, status.state));
+        progress.show(format!("{}: {}", status.action, status.state));
         tokio::time::sleep(BETWEEN).await;
     }
 }
@@ -38,7 +38,7 @@ pub async fn all_to_the_end(
         if open == 0 {
             return Ok(kept);
         }
-        progress.say(format!("{open} of {} requests go on", kept.len()));
+        progress.show(format!("{open} of {} requests go on", kept.len()));
         tokio::time::sleep(BETWEEN).await;
     }
 }

@@ -121,27 +121,27 @@ async fn act_on(control: Control, act: CtlAct, follow: WaitExtent) -> Result<Exi
         id: id.clone(),
         other_directives: more,
     };
-    let asking = ToolRequest::begin(options, follow).await?;
+    let tool_request = ToolRequest::begin(options, follow).await?;
     let progress = Progress::default();
-    progress.say(format!("{what} {}", described_targets(&targets)));
+    progress.show(format!("{what} {}", described_targets(&targets)));
     let work = async {
-        let outcome = match asking.client.control(&targets, request).await {
-            Ok(told) if follow == WaitExtent::Done => CtlResult::done(told),
-            Ok(told) => CtlResult::accepted(told),
+        let outcome = match tool_request.client.control(&targets, request).await {
+            Ok(result) if follow == WaitExtent::Done => CtlResult::done(result),
+            Ok(result) => CtlResult::accepted(result),
             Err(error) => CtlResult::refused(error)?,
         };
         match (&id, follow, outcome.end) {
             (Some(id), WaitExtent::ToTheEnd, CtlStatusWord::Accepted) => {
-                follow::to_the_end(&asking.client, id, &progress).await
+                follow::to_the_end(&tool_request.client, id, &progress).await
             }
             _ => Ok(outcome),
         }
     };
-    let outcome = asking
+    let outcome = tool_request
         .wait(&progress, work)
         .await
         .unwrap_or_else(|| Ok(CtlResult::late()));
-    asking.leave().await;
+    tool_request.leave().await;
     outcome?.print(what, id.as_deref(), json)
 }
 
@@ -153,14 +153,14 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
         ids.into_iter().map(RequestSelector::Named).collect()
     };
     let json = options.json;
-    let asking = ToolRequest::begin(options, WaitExtent::Done).await?;
-    let ended = cancel_each(&asking, which, json).await;
-    asking.leave().await;
+    let tool_request = ToolRequest::begin(options, WaitExtent::Done).await?;
+    let ended = cancel_each(&tool_request, which, json).await;
+    tool_request.leave().await;
     ended
 }
 
 async fn cancel_each(
-    asking: &ToolRequest,
+    tool_request: &ToolRequest,
     which: Vec<RequestSelector>,
     json: bool,
 ) -> Result<ExitCode> {
@@ -172,12 +172,15 @@ async fn cancel_each(
         } else {
             None
         };
-        progress.say(format!("cancel {}", id.as_deref().unwrap_or("all")));
+        progress.show(format!("cancel {}", id.as_deref().unwrap_or("all")));
         let work = async {
-            let answered = asking.client.control(&[], Control::Cancel(which)).await;
+            let answered = tool_request
+                .client
+                .control(&[], Control::Cancel(which))
+                .await;
             answered.map(CtlResult::done).or_else(CtlResult::refused)
         };
-        let outcome = asking
+        let outcome = tool_request
             .wait(&progress, work)
             .await
             .unwrap_or_else(|| Ok(CtlResult::late()))?;

@@ -24,7 +24,7 @@ pub struct Progress(RefCell<String>);
 
 impl Progress {
     /// Sets the text.
-    pub fn say(&self, what: String) {
+    pub fn show(&self, what: String) {
         self.0.replace(what);
     }
 

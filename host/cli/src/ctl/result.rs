@@ -123,12 +123,12 @@ impl<'a> From<&'a ProcOutcome> for PrintedProc<'a> {
 
 impl CtlResult {
     /// Creates the result of a request that was answered when complete.
-    pub fn done(told: JobControlResult) -> CtlResult {
+    pub fn done(result: JobControlResult) -> CtlResult {
         let JobControlResult {
             not_done,
             not_cancelled,
             infos,
-        } = told;
+        } = result;
         let end = if not_done.is_empty() && not_cancelled.is_empty() {
             CtlStatusWord::Done
         } else {
@@ -144,10 +144,10 @@ impl CtlResult {
     }
 
     /// Creates the result of a request that was answered when accepted.
-    pub fn accepted(told: JobControlResult) -> CtlResult {
+    pub fn accepted(result: JobControlResult) -> CtlResult {
         CtlResult {
             end: CtlStatusWord::Accepted,
-            ..CtlResult::done(told)
+            ..CtlResult::done(result)
         }
     }
 

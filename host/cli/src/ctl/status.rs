@@ -30,7 +30,7 @@ struct StatusJson<'a> {
 pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     let CtlStatus { ids, wait, options } = args;
     let json = options.json;
-    let asking = ToolRequest::begin(
+    let tool_request = ToolRequest::begin(
         options,
         if wait {
             WaitExtent::ToTheEnd
@@ -40,20 +40,20 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     )
     .await?;
     let progress = Progress::default();
-    progress.say("status".to_owned());
+    progress.show("status".to_owned());
     let work = async {
         if wait {
-            follow::all_to_the_end(&asking.client, &ids, &progress).await
+            follow::all_to_the_end(&tool_request.client, &ids, &progress).await
         } else {
-            follow::query_requests(&asking.client, &ids).await
+            follow::query_requests(&tool_request.client, &ids).await
         }
     };
-    let Some(kept) = asking.wait(&progress, work).await else {
-        asking.leave().await;
+    let Some(kept) = tool_request.wait(&progress, work).await else {
+        tool_request.leave().await;
         return CtlResult::late().print("status", None, false);
     };
     let kept = kept?;
-    asking.leave().await;
+    tool_request.leave().await;
     let mut out = crate::output::stdout();
     if json {
         serde_json::to_writer_pretty(&mut out, &kept.iter().map(printed).collect::<Vec<_>>())?;

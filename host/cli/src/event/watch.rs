@@ -54,7 +54,7 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         false if io::stdout().is_terminal() => EventFormat::Colored,
         false => EventFormat::Plain,
     };
-    let (tell, items) = mpsc::channel(MAX_QUEUED_ITEMS);
+    let (sender, items) = mpsc::channel(MAX_QUEUED_ITEMS);
     // The admin socket comes first: only there a watcher receives the results of handlers, which
     // never cross the wire.
     let answers = if is_tool {
@@ -64,10 +64,10 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
     };
     let tool = match answers {
         Some(answers) => {
-            tokio::task::spawn_blocking(move || follow(answers, &tell));
+            tokio::task::spawn_blocking(move || follow(answers, &sender));
             None
         }
-        None => Some(as_tool(settings, &codes, tell).await?),
+        None => Some(as_tool(settings, &codes, sender).await?),
     };
     let mut signals = (
         signal(SignalKind::interrupt())?,
@@ -91,9 +91,9 @@ fn from_admin(
     settings: &ToolSettings,
     codes: &[Status],
 ) -> Result<Option<Answers>> {
-    let is_asked_for = at.socket.is_some();
-    match ask(at, settings, codes) {
-        Err(error) if !is_asked_for => {
+    let is_requested = at.socket.is_some();
+    match subscribe(at, settings, codes) {
+        Err(error) if !is_requested => {
             let why = crate::error_text(&error);
             crate::print_line(&format!(
                 "watching as a tool, without the answers of handlers: {why}"
@@ -104,8 +104,8 @@ fn from_admin(
     }
 }
 
-fn ask(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answers> {
-    let (reply, _) = admin::ask(at.clone(), &AdminRequest::Status)?;
+fn subscribe(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answers> {
+    let (reply, _) = admin::request(at.clone(), &AdminRequest::Status)?;
     let AdminReply::Status(status) = reply else {
         return admin::unexpected(&reply);
     };
@@ -113,7 +113,7 @@ fn ask(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answ
         bail!("the admin socket here is that of another server");
     }
     let codes = codes.iter().map(|code| code.0).collect();
-    match admin::ask(at, &AdminRequest::Watch { codes })? {
+    match admin::request(at, &AdminRequest::Watch { codes })? {
         (AdminReply::Watching, answers) => Ok(answers),
         (reply, _) => admin::unexpected(&reply),
     }
@@ -138,7 +138,7 @@ fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) 
 }
 
 /// Forwards the server's events, until they end or the receiver is gone.
-fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
+fn follow(mut answers: Answers, sender: &mpsc::Sender<WatchItem>) {
     loop {
         let item = match answers.wait() {
             Ok(AdminReply::Event(event)) => WatchItem::Event(Box::new(event)),
@@ -148,7 +148,7 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
             Err(error) => WatchItem::Over(format!("the server is lost: {error}")),
         };
         let is_last = matches!(item, WatchItem::Over(_));
-        if tell.blocking_send(item).is_err() || is_last {
+        if sender.blocking_send(item).is_err() || is_last {
             return;
         }
     }
@@ -158,10 +158,10 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
 async fn as_tool(
     settings: ToolSettings,
     codes: &[Status],
-    tell: mpsc::Sender<WatchItem>,
+    sender: mpsc::Sender<WatchItem>,
 ) -> Result<Tool> {
     let tool = tool::attach(settings).await?;
-    let lost = tell.clone();
+    let lost = sender.clone();
     // A handler of its own: the codes of the other one may exclude the loss of the server.
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
@@ -174,7 +174,8 @@ async fn as_tool(
     });
     let handler = Handler::native(move |call| {
         if !is_own(call.event()) {
-            let _ = tell.blocking_send(WatchItem::Event(Box::new(WatchedEvent::of(call.event()))));
+            let _ =
+                sender.blocking_send(WatchItem::Event(Box::new(WatchedEvent::of(call.event()))));
         }
         HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });

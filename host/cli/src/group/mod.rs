@@ -27,9 +27,10 @@ struct ListedGroup {
 
 impl ListedGroup {
     fn of(info: &Info) -> Option<ListedGroup> {
-        let told = members(info)?;
+        let infos = members(info)?;
         let value = |key: KeyName| {
-            told.iter()
+            infos
+                .iter()
                 .find(|info| info.key == key)
                 .map(|info| &info.value)
         };
@@ -82,22 +83,24 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
 
 /// Returns all groups that the server reports.
 async fn gather(tool: &Tool) -> Result<Vec<ListedGroup>> {
-    let asked = key::PMIX_QUERY_GROUP_MEMBERSHIP;
+    let membership = key::PMIX_QUERY_GROUP_MEMBERSHIP;
     let query = Query {
-        keys: vec![Some(asked.0.into())],
+        keys: vec![Some(membership.0.into())],
         // Without the id of a group, Peal's servers return all groups.
         qualifiers: Vec::new(),
     };
-    let told = tool.query(&[query]).await?.infos;
-    let Some(all) = told.iter().find(|info| info.key == asked).and_then(members) else {
-        bail!(
-            "the server does not tell which groups there are: is it Peal's, and of this release?"
-        );
+    let infos = tool.query(&[query]).await?.infos;
+    let Some(all) = infos
+        .iter()
+        .find(|info| info.key == membership)
+        .and_then(members)
+    else {
+        bail!("the server does not list groups; it should be a Peal server of this release");
     };
     let groups: Option<Vec<ListedGroup>> = all.into_iter().map(ListedGroup::of).collect();
     match groups {
         Some(groups) => Ok(groups),
-        None => bail!("the server tells of groups in another form than this release knows"),
+        None => bail!("the server lists groups in an unknown form; it should be of this release"),
     }
 }
 

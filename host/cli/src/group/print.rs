@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_in_tables_and_their_names_do_no_harm() {
+    fn groups_are_in_tables_and_their_names_are_escaped() {
         let groups = [group("crew", Some(4), 12), group("a\u{1b}[2J", None, 2)];
         let expected = "\
 group       user     context id  members

@@ -37,11 +37,11 @@ pub fn run(command: JobSubcommand) -> Result<ExitCode> {
                 uid: args.uid,
                 gid: args.gid,
             };
-            let (reply, _) = admin::ask(args.at, &AdminRequest::Register(job))?;
+            let (reply, _) = admin::request(args.at, &AdminRequest::Register(job))?;
             print(reply, &args.print)
         }
         JobSubcommand::Environment(args) => {
-            let (reply, _) = admin::ask(
+            let (reply, _) = admin::request(
                 args.at,
                 &AdminRequest::Environment {
                     nspace: args.nspace.to_string(),
@@ -55,14 +55,14 @@ pub fn run(command: JobSubcommand) -> Result<ExitCode> {
                 rank: args.rank,
                 pid: args.pid,
             };
-            let (reply, _) = admin::ask(args.at, &call)?;
+            let (reply, _) = admin::request(args.at, &call)?;
             match reply {
                 AdminReply::Started => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
             }
         }
         JobSubcommand::Deregister(args) => {
-            let (reply, _) = admin::ask(
+            let (reply, _) = admin::request(
                 args.at,
                 &AdminRequest::Deregister {
                     nspace: args.nspace.to_string(),
@@ -104,7 +104,7 @@ fn rank_message(size: u32) -> String {
 }
 
 fn list(args: QueryArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.at, &AdminRequest::Jobs)?;
+    let (reply, _) = admin::request(args.at, &AdminRequest::Jobs)?;
     let AdminReply::Jobs { jobs } = reply else {
         return admin::unexpected(&reply);
     };

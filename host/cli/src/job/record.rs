@@ -152,7 +152,7 @@ fn summarized(kind: JobEntryKind, body: &Value) -> String {
                 text("source").unwrap_or("the resource manager")
             )
         }),
-        JobEntryKind::Control => match (text("action"), text("wish")) {
+        JobEntryKind::Control => match (text("action"), text("request")) {
             (Some(action), _) => {
                 let by = text("requester")
                     .map(|by| format!(" by {by}"))
@@ -160,8 +160,8 @@ fn summarized(kind: JobEntryKind, body: &Value) -> String {
                 let status = text("status").or(text("because")).unwrap_or_default();
                 Some(format!("{action}{by}: {status}"))
             }
-            (None, Some(wish)) => Some(format!(
-                "handler {} wishes: {wish}",
+            (None, Some(request)) => Some(format!(
+                "handler {} requests: {request}",
                 text("handler").unwrap_or_default()
             )),
             (None, None) => None,

@@ -52,7 +52,7 @@ impl JobRecorder {
         // A runtime for one thread of its own, because the store blocks.
         let waiting = runtime::Builder::new_current_thread()
             .build()
-            .context("cannot start the keeper of job records")?;
+            .context("cannot start the recorder of jobs")?;
         let failures = TraceRateLimit::new(BETWEEN_LINES);
         let mut keeping = OpenRecords {
             store,
@@ -67,7 +67,7 @@ impl JobRecorder {
         Ok((
             JobRecorder {
                 stop,
-                thread: thread.context("cannot start the keeper of job records")?,
+                thread: thread.context("cannot start the recorder of jobs")?,
             },
             notices,
         ))
@@ -209,12 +209,11 @@ impl OpenRecords {
             }
             ListenerItem::Notice(Notice::TerminationRequested {
                 nspace,
-                termination: wished,
+                termination,
             }) => {
-                let handler = &*wished.handler;
-                let owner = wished.owner.to_string();
-                let body =
-                    json!({ "wish": wished.request.name(), "handler": handler, "owner": owner });
+                let handler = &*termination.handler;
+                let owner = termination.owner.to_string();
+                let body = json!({ "request": termination.request.name(), "handler": handler, "owner": owner });
                 entries
                     .entry(nspace)
                     .or_default()

@@ -75,7 +75,7 @@ impl AcceptanceRules {
             {
                 breaks(
                     "capabilities",
-                    format!("it asks for {:?}", capability.name()),
+                    format!("it imports the capability {:?}", capability.name()),
                 );
             }
         }

@@ -52,7 +52,7 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     };
     let waiting = WaitMessage::new(tried.compiling());
     let cases = file.as_ref().map(|file| &file.cases);
-    let measured = bench::measure(component, engines, cases, effort, |what| waiting.say(what));
+    let measured = bench::measure(component, engines, cases, effort, |what| waiting.show(what));
     drop(waiting);
     // Only now: the line of the message must be gone before an error is printed.
     let measured = measured?;

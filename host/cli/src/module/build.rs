@@ -18,7 +18,7 @@ pub fn build(args: &Build) -> Result<ExitCode> {
     check(&project, &inspection)?;
     let file = args.dir.join(format!("{}.wasm", project.manifest.name));
     fs::write(&file, &bytes).with_context(|| file.display().to_string())?;
-    say(&file, &inspection).map(|()| ExitCode::SUCCESS)
+    print_next_step(&file, &inspection).map(|()| ExitCode::SUCCESS)
 }
 
 /// Checks that the component has the roles of the manifest, since readers of the manifest rely on
@@ -44,7 +44,7 @@ fn check(project: &Project, inspection: &Inspection) -> Result<()> {
     Ok(())
 }
 
-fn say(file: &Path, inspection: &Inspection) -> Result<()> {
+fn print_next_step(file: &Path, inspection: &Inspection) -> Result<()> {
     let list = |names: Vec<&str>| {
         if names.is_empty() {
             "none".to_owned()
@@ -72,7 +72,7 @@ fn say(file: &Path, inspection: &Inspection) -> Result<()> {
     )?;
     writeln!(
         out,
-        "next: peal module test; then as the project's README.md says"
+        "next: peal module test; then the steps in the project's README.md"
     )?;
     Ok(())
 }

@@ -78,7 +78,7 @@ fn of_project(dir: &Path) -> Result<PathBuf> {
         let file = dir.join(format!("{}.wasm", Project::open(dir)?.manifest.name));
         if !file.exists() {
             bail!(
-                "{} is not there: say `peal module build {}`",
+                "{} does not exist; run `peal module build {}`",
                 file.display(),
                 dir.display()
             );

@@ -21,13 +21,13 @@ use std::{
 const DIGEST: usize = 12;
 
 /// Prints the modules.
-pub fn list(ask: QueryArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(ask.at, &AdminRequest::Module(ModuleCall::List))?;
+pub fn list(args: QueryArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::request(args.at, &AdminRequest::Module(ModuleCall::List))?;
     let AdminReply::Modules(list) = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();
-    if ask.json {
+    if args.json {
         serde_json::to_writer_pretty(&mut out, &list)?;
         writeln!(out)?;
     } else {
@@ -39,28 +39,28 @@ pub fn list(ask: QueryArgs) -> Result<ExitCode> {
 /// Sends a change of one module.
 pub fn change(args: ModuleNameArgs, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
     let name = args.name.clone();
-    let deployed = ask(args.at, call(args.name))?;
-    tell(&deployed, &format!("module {name:?} is as it was"))
+    let deployed = request_change(args.at, call(args.name))?;
+    print_change(&deployed, &format!("module {name:?} is as it was"))
 }
 
 /// Runs an earlier version again.
 pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
-    let deployed = ask(args.at, ModuleCall::Rollback { to: args.to })?;
-    tell(&deployed, "the modules are those of that version already")?;
+    let deployed = request_change(args.at, ModuleCall::Rollback { to: args.to })?;
+    print_change(&deployed, "the modules are those of that version already")?;
     crate::print_line(
         "the files of the configuration are as they were: what changes there next, `peal reload` or a restart takes them",
     );
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
-    match admin::ask(at, &AdminRequest::Module(call))?.0 {
+fn request_change(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
+    match admin::request(at, &AdminRequest::Module(call))?.0 {
         AdminReply::Deployed(deployed) => Ok(deployed),
         reply => anyhow::bail!("the server sent an unexpected reply: {reply:?}"),
     }
 }
 
-fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
+fn print_change(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
     let mut out = crate::output::stdout();
     for change in &deployed.changes {
         writeln!(out, "{change}")?;

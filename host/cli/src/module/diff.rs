@@ -8,7 +8,7 @@ use std::{io::Write, process::ExitCode};
 
 /// Prints the report.
 pub fn show(args: ModuleDiff) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(
+    let (reply, _) = admin::request(
         args.named.at,
         &AdminRequest::Module(ModuleCall::Diff {
             name: args.named.name.clone(),

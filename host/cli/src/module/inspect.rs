@@ -245,7 +245,7 @@ fn state(error: &SignatureError) -> &'static str {
         | SignatureError::Format
         | SignatureError::Legacy
         | SignatureError::Conditions(_) => "unreadable",
-        SignatureError::Stranger(_) => "untrusted",
+        SignatureError::UntrustedKey(_) => "untrusted",
         SignatureError::Wrong(_) | SignatureError::OtherModule { .. } => "wrong",
         SignatureError::Expired { .. } => "expired",
     }

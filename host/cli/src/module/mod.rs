@@ -28,7 +28,7 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::Sign(args) => sign::sign(&args),
         ModuleCommand::Verify(args) => verify::verify(args),
         ModuleCommand::List(args) => deployed::list(args),
-        ModuleCommand::Reload(args) => reload::ask(args),
+        ModuleCommand::Reload(args) => reload::request(args),
         ModuleCommand::Disable(args) => deployed::change(args, |name| ModuleCall::Disable { name }),
         ModuleCommand::Enable(args) => deployed::change(args, |name| ModuleCall::Enable { name }),
         ModuleCommand::Reset(args) => deployed::change(args, |name| ModuleCall::Reset { name }),

@@ -11,11 +11,7 @@ pub fn new(args: &New) -> Result<ExitCode> {
     let dir = args.dir.as_deref().unwrap_or_else(|| args.name.as_ref());
     project::write(dir, &files)?;
     let mut out = crate::output::stdout();
-    writeln!(
-        out,
-        "{} is ready; its README.md says more. Next:",
-        dir.display()
-    )?;
+    writeln!(out, "{} is ready; see its README.md. Next:", dir.display())?;
     writeln!(out, "  cd {}", dir.display())?;
     writeln!(out, "  peal module build")?;
     writeln!(out, "  peal module test")?;

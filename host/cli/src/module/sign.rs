@@ -34,7 +34,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
         .is_some_and(|comment| comment.contains(char::is_control))
     {
         return Err(crate::usage_error(
-            "--comment: it stands on one line, without control characters",
+            "--comment: it should be one line without control characters",
         ));
     }
     if args

@@ -174,11 +174,52 @@ fn differs(difference: &CaseDifference, out: &mut impl Write) -> io::Result<()> 
         );
     }
     writeln!(out, "          {field}: - expected, + got")?;
-    for line in expected {
-        let sign = if got.contains(line) { ' ' } else { '-' };
-        writeln!(out, "            {sign} {}", plain(line))?;
+    let mut line = |sign, text: &str| writeln!(out, "            {sign} {}", plain(text));
+    // A line counts as equal only behind the equal lines before it. Otherwise lists that differ in
+    // their order would show no sign.
+    let mut rest = got.as_slice();
+    for text in expected {
+        if let Some(at) = rest.iter().position(|other| other == text) {
+            let (news, from) = rest.split_at(at);
+            news.iter().try_for_each(|text| line('+', text))?;
+            line(' ', text)?;
+            rest = from.get(1..).unwrap_or_default();
+        } else {
+            line('-', text)?;
+        }
     }
-    let news = got.iter().filter(|line| !expected.contains(line));
-    news.map(|line| plain(line))
-        .try_for_each(|line| writeln!(out, "            + {line}"))
+    rest.iter().try_for_each(|text| line('+', text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(expected: &[&str], got: &[&str]) -> String {
+        let lines = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        let mut out = Vec::new();
+        differs(
+            &CaseDifference {
+                field: "infos",
+                expected: lines(expected),
+                got: lines(got),
+            },
+            &mut out,
+        )
+        .unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let signs = text
+            .lines()
+            .skip(1)
+            .map(|line| line.trim_start_matches(' '));
+        signs.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn list_in_another_order_or_with_repetitions_shows_signs() {
+        assert_eq!(shown(&["a", "b"], &["b", "a"]), "+ b, a, - b");
+        assert_eq!(shown(&["a", "b"], &["a", "b", "a"]), "a, b, + a");
+        assert_eq!(shown(&["a", "a"], &["a"]), "a, - a");
+        assert_eq!(shown(&["a", "b", "c"], &["a", "x", "c"]), "a, - b, + x, c");
+    }
 }

@@ -42,10 +42,10 @@ impl EventListener {
     /// Attaches to a server, and registers for events of this code and for the loss of the server.
     async fn begin(server: ToolArgs, code: Status) -> Result<EventListener> {
         let tool = tool::attach(event::tool_settings(server)?).await?;
-        let (tell, events) = mpsc::channel(MAX_QUEUED_EVENTS);
+        let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let handler = Handler::native(move |call| {
             // The receiver may be gone.
-            let _ = tell.blocking_send(call.event().clone());
+            let _ = sender.blocking_send(call.event().clone());
             HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
         let codes = [code, code::PMIX_ERR_LOST_CONNECTION];

@@ -186,7 +186,7 @@ mod tests {
     use peal_model::{DataArray, KeyName, Nspace, Rank};
 
     #[test]
-    fn procs_stand_in_a_table_and_the_rest_in_lines() {
+    fn procs_are_in_a_table_and_the_rest_in_lines() {
         let array = |key: KeyName, infos: Vec<Info>| {
             Info::new(key, Value::DataArray(DataArray::infos(infos)))
         };

@@ -33,9 +33,10 @@ pub struct MeasuredUsage {
 }
 
 impl MeasuredUsage {
-    fn of(told: &[&Info]) -> MeasuredUsage {
+    fn of(infos: &[&Info]) -> MeasuredUsage {
         let value = |key: KeyName| {
-            told.iter()
+            infos
+                .iter()
                 // The last value of a repeated key counts, as in every list of infos.
                 .rev()
                 .find(|info| info.key == key)
@@ -140,7 +141,7 @@ mod tests {
     use peal_model::{Nspace, Rank};
 
     #[test]
-    fn it_is_found_wherever_it_stands_and_too_deep_is_not_looked() {
+    fn usage_is_found_at_any_place_up_to_a_depth() {
         let proc = |rank| Proc::new(Nspace::new("solver").unwrap(), Rank(rank));
         let array = |key: KeyName, infos: Vec<Info>| {
             Info::new(key, Value::DataArray(DataArray::infos(infos)))

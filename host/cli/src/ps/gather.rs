@@ -41,7 +41,7 @@ pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<GatheredJo
 }
 
 async fn jobs(client: &Client) -> Result<Vec<GatheredJob>> {
-    let answer = ask(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
+    let answer = query(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
     let Some(Value::DataArray(array)) = answer.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else {
         return Ok(Vec::new());
     };
@@ -82,7 +82,7 @@ fn job(infos: &[&Info]) -> Option<GatheredJob> {
 }
 
 async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
-    let answer = ask(client, key::PMIX_QUERY_PROC_TABLE, of(nspace)).await?;
+    let answer = query(client, key::PMIX_QUERY_PROC_TABLE, of(nspace)).await?;
     let Some(Value::DataArray(array)) = answer.value_of(key::PMIX_QUERY_PROC_TABLE) else {
         return Ok(Vec::new());
     };
@@ -97,7 +97,7 @@ async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
 }
 
 async fn usages(client: &Client, nspace: &Nspace) -> Result<BTreeMap<Proc, MeasuredUsage>> {
-    let answer = ask(client, key::PMIX_QUERY_PROC_RESOURCE_USAGE, of(nspace)).await?;
+    let answer = query(client, key::PMIX_QUERY_PROC_RESOURCE_USAGE, of(nspace)).await?;
     Ok(usage::of_procs(&answer))
 }
 
@@ -107,7 +107,7 @@ fn of(nspace: &Nspace) -> Vec<Info> {
 
 /// Queries a key. The result is empty if the server does not know the information: a job may have
 /// ended since it was listed, and some servers do not support every key.
-async fn ask(client: &Client, key: KeyName, qualifiers: Vec<Info>) -> Result<Vec<Info>> {
+async fn query(client: &Client, key: KeyName, qualifiers: Vec<Info>) -> Result<Vec<Info>> {
     let query = Query {
         keys: vec![Some(key.0.into())],
         qualifiers,

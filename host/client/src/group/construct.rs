@@ -22,7 +22,7 @@ use std::time::Duration;
 pub struct ConstructOptions {
     pub(super) procs: Vec<Proc>,
     pub(super) directives: Vec<Info>,
-    pub(super) says: Vec<Info>,
+    pub(super) contributed: Vec<Info>,
 }
 
 impl ConstructOptions {
@@ -32,7 +32,7 @@ impl ConstructOptions {
         ConstructOptions {
             procs: procs.to_vec(),
             directives: Vec::new(),
-            says: Vec::new(),
+            contributed: Vec::new(),
         }
     }
 
@@ -104,7 +104,7 @@ impl ConstructOptions {
 
     /// Adds infos about the caller for the other members (`PMIX_GROUP_INFO`).
     pub fn saying(mut self, infos: impl IntoIterator<Item = Info>) -> ConstructOptions {
-        self.says.extend(infos);
+        self.contributed.extend(infos);
         self
     }
 

@@ -1,5 +1,5 @@
 //! Contribution of a proc to a group: infos about itself and values that it put. Both are sent as
-//! arrays whose first element names the proc.
+//! arrays with the proc as their first element.
 use crate::Client;
 use peal_model::{DataArray, Info, Key, KeyName, Kval, Proc, RankData, Scope, Value, key};
 
@@ -30,11 +30,11 @@ fn value_array(me: &Proc, kvals: Vec<Kval>) -> Option<Info> {
         .then(|| headed(key::PMIX_PROC_INFO_ARRAY, me, [vec![scope], infos].concat()))
 }
 
-fn headed(key: KeyName, whose: &Proc, infos: Vec<Info>) -> Info {
-    let whose = Info::new(key::PMIX_PROCID, Value::Proc(whose.clone()));
+fn headed(key: KeyName, proc: &Proc, infos: Vec<Info>) -> Info {
+    let proc_id = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
     Info::new(
         key,
-        Value::DataArray(DataArray::infos([whose].into_iter().chain(infos))),
+        Value::DataArray(DataArray::infos([proc_id].into_iter().chain(infos))),
     )
 }
 
@@ -43,7 +43,7 @@ pub(super) fn owned_by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
     let meant = [key::PMIX_GROUP_INFO, key::PMIX_PROC_INFO_ARRAY];
     let theirs = |info: &&Info| {
         meant.iter().any(|key| info.key == *key)
-            && owned(info).is_some_and(|(whose, _)| whose == *proc)
+            && owned(info).is_some_and(|(proc_id, _)| proc_id == *proc)
     };
     infos.iter().filter(theirs).cloned().collect()
 }

@@ -113,7 +113,7 @@ pub(super) fn is_formed(event: &Event) -> bool {
     status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
 }
 
-/// Returns the event that tells the leader's own handlers that the group was not formed. It is
+/// Returns the event that notifies the leader's own handlers that the group was not formed. It is
 /// delivered in this process alone.
 pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
     let infos = vec![
@@ -131,7 +131,7 @@ pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
     }
 }
 
-/// Returns the event that tells invited procs that the group was not formed.
+/// Returns the event that notifies invited procs that the group was not formed.
 pub(super) fn abort(leader: &Proc, group: &str, invited: &[Proc]) -> Event {
     let code = code::PMIX_GROUP_CONSTRUCT_ABORT;
     let source = Some(leader.clone());

@@ -71,7 +71,7 @@ pub(super) struct Invitation {
     accepted: BTreeMap<Proc, Vec<Info>>,
     /// Procs that do not join.
     absent: Vec<(Proc, Absence)>,
-    /// Number of absent procs that the handlers were told of.
+    /// Number of absent procs that were reported to the handlers.
     notified: usize,
     /// Number of absent procs without which the group is formed by decision.
     passed_over: usize,
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn leader_asked_about_absence_continues_replaces_or_cancels() {
+    fn leader_continues_replaces_or_cancels_after_absence() {
         let decided = |decision: AbsenceDecision| {
             let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Present);
             assert_eq!(

@@ -50,7 +50,7 @@ pub struct Invite {
     context_id: ContextId,
     attendance: AbsenceRule,
     timeout: Option<Duration>,
-    says: Vec<Info>,
+    contributed: Vec<Info>,
     infos: Vec<Info>,
 }
 
@@ -76,7 +76,7 @@ impl Invite {
             context_id,
             attendance,
             timeout: None,
-            says: Vec::new(),
+            contributed: Vec::new(),
             infos: Vec::new(),
         }
     }
@@ -109,7 +109,7 @@ impl Invite {
     /// Adds infos about the caller for the other members (`PMIX_GROUP_INFO`), which the invitation
     /// carries too.
     pub fn saying(mut self, infos: impl IntoIterator<Item = Info>) -> Invite {
-        self.says.extend(infos);
+        self.contributed.extend(infos);
         self
     }
 
@@ -169,7 +169,7 @@ impl Client {
             context_id,
             attendance,
             timeout,
-            says,
+            contributed,
             infos: provided,
         } = invite;
         let deadline =
@@ -212,7 +212,7 @@ impl Client {
         let carried = [
             directives,
             provided.clone(),
-            self.contribution(says.clone()),
+            self.contribution(contributed.clone()),
         ]
         .concat();
         let led_to = self.lead(group, &led, &carried, deadline).await;
@@ -228,7 +228,7 @@ impl Client {
         let contributions = led.with(|invitation| invitation.contributions());
         let infos = events::with_provided(
             infos,
-            [provided, self.contribution(says), contributions].concat(),
+            [provided, self.contribution(contributed), contributions].concat(),
         );
         // The announcement must complete even if the caller drops this future: a group that some
         // members know of cannot be aborted.
@@ -306,7 +306,7 @@ impl Client {
                     continue;
                 }
                 LeaderStep::NotifyAbsence(proc) => {
-                    self.tell_of_absence(group, proc).await?;
+                    self.report_absence(group, proc).await?;
                     continue;
                 }
                 LeaderStep::End(end) => return end.map_err(|reason| not_formed(group, reason)),
@@ -365,7 +365,7 @@ impl Client {
         outcome.map(drop)
     }
 
-    async fn tell_of_absence(&self, group: &str, proc: Proc) -> Result<(), ClientError> {
+    async fn report_absence(&self, group: &str, proc: Proc) -> Result<(), ClientError> {
         let infos = vec![
             Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc)),
             Info::new(key::PMIX_GROUP_ID, Value::string(group)),

@@ -47,7 +47,7 @@ impl Joining {
 /// Contribution of a proc that accepts an invitation.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Join {
-    says: Vec<Info>,
+    contributed: Vec<Info>,
     infos: Vec<Info>,
 }
 
@@ -59,7 +59,7 @@ impl Join {
 
     /// Adds infos about the caller for the other members (`PMIX_GROUP_INFO`).
     pub fn saying(mut self, infos: impl IntoIterator<Item = Info>) -> Join {
-        self.says.extend(infos);
+        self.contributed.extend(infos);
         self
     }
 
@@ -139,11 +139,11 @@ impl Client {
         ));
         self.session().queue.observers.add(&joining);
         let Join {
-            says,
+            contributed,
             infos: provided,
         } = join;
         let (code, infos) = invited.acceptance();
-        let infos = with_provided(infos, [provided, self.contribution(says)].concat());
+        let infos = with_provided(infos, [provided, self.contribution(contributed)].concat());
         self.notify(code, Range::Custom, infos).await?;
         let event = loop {
             match joining.with_state(|joining| joining.outcome.take())? {
@@ -154,7 +154,7 @@ impl Client {
             if timeout_at(deadline, joining.changed()).await.is_err() {
                 // The leader must not form the group with a member that no longer waits.
                 if let Err(error) = self.group_decline(invited).await {
-                    tracing::warn!(%error, "leader not told that the invitation is declined");
+                    tracing::warn!(%error, "decline of an invitation not sent to its leader");
                 }
                 return Err(ClientError::NotJoined {
                     group,

@@ -82,9 +82,9 @@ impl Client {
         let ConstructOptions {
             procs,
             mut directives,
-            says,
+            contributed,
         } = construct;
-        directives.extend(self.contribution(says));
+        directives.extend(self.contribution(contributed));
         let request = Request::GroupConstruct {
             group: Some(group.into()),
             procs: procs.clone(),

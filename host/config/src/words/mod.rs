@@ -43,7 +43,7 @@ pub fn range(text: &str) -> Result<Range, String> {
     found.map(|(_, range)| *range).ok_or_else(|| {
         let words = RANGES.map(|range| range.0);
         format!(
-            "one of {} is wanted{}",
+            "it should be one of {}{}",
             words.join(", "),
             suggestion(text, words).unwrap_or_default()
         )
@@ -129,7 +129,7 @@ const TYPES: [(&str, &[&str], ValueReader); 27] = [
     ("timeval", &[], timeval),
     ("undef", &[], |text| match text {
         "" => Ok(Value::Undef),
-        _ => Err("nothing is wanted behind the `=`".to_owned()),
+        _ => Err("there should be nothing behind the `=`".to_owned()),
     }),
 ];
 
@@ -141,7 +141,7 @@ const PROC_LISTS: [&str; 2] = ["PMIX_EVENT_AFFECTED_PROCS", "PMIX_EVENT_CUSTOM_R
 /// boolean and `5` a number.
 pub fn info(text: &str) -> Result<Info, String> {
     let wanted = || {
-        "KEY=VALUE is wanted, as in site.load=5, or KEY:TYPE=VALUE as in site.load:uint64=5"
+        "it should be KEY=VALUE, as in site.load=5, or KEY:TYPE=VALUE as in site.load:uint64=5"
             .to_owned()
     };
     let (left, value) = text
@@ -241,12 +241,13 @@ pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
     };
     // An odd number of digits leaves a chunk of one, which is no byte.
     let bytes = digits.and_then(|digits| digits.chunks(2).map(pair).collect());
-    bytes.ok_or_else(|| "two hexadecimal digits for each byte are wanted, as in 00ff".to_owned())
+    bytes.ok_or_else(|| "it should be two hexadecimal digits for each byte, as in 00ff".to_owned())
 }
 
 /// Parses seconds and microseconds, as in `5.000001`.
 fn timeval(text: &str) -> Result<Value, String> {
-    let wanted = || "seconds and six digits of microseconds are wanted, as in 5.000001".to_owned();
+    let wanted =
+        || "it should be seconds and six digits of microseconds, as in 5.000001".to_owned();
     let (seconds, microseconds) = text
         .split_once('.')
         .filter(|(_, digits)| {
@@ -397,9 +398,9 @@ mod tests {
             value("x:procs=a:0,b:*")
         );
         for (text, says) in [
-            ("a", "KEY=VALUE is wanted"),
-            ("=5", "KEY=VALUE is wanted"),
-            (":int=5", "KEY=VALUE is wanted"),
+            ("a", "it should be KEY=VALUE"),
+            ("=5", "it should be KEY=VALUE"),
+            (":int=5", "it should be KEY=VALUE"),
             ("a:uint8=256", "\"256\" is no value for a: number too large"),
             (
                 "a:colour=red",

@@ -42,7 +42,7 @@ pub fn targets(text: &str) -> Result<TargetKeywords, String> {
         let last = rank(last).ok_or_else(wanted)?;
         if first > last {
             return Err(format!(
-                "{part:?} in {text:?} begins behind its end: {last}-{first} is wanted"
+                "{part:?} in {text:?} begins behind its end; it should be {last}-{first}"
             ));
         }
         // Repeated ranks count again, so that repetition cannot make the parser work for long.
@@ -115,7 +115,7 @@ mod tests {
         ] {
             assert!(read(text).unwrap_err().contains("is no NSPACE"), "{text}");
         }
-        assert!(read("a:3-1").unwrap_err().ends_with("1-3 is wanted"));
+        assert!(read("a:3-1").unwrap_err().ends_with("it should be 1-3"));
         assert!(
             read("a:0-4294967000")
                 .unwrap_err()

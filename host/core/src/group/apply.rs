@@ -7,7 +7,7 @@ use super::{
     local_collectives::{CallSelection, LateCallers},
     message::about,
 };
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Info, Proc, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -115,19 +115,19 @@ impl Groups {
                 let awaited = late
                     .as_ref()
                     .map(|late| late.difference(&had).cloned().collect());
-                let whom = match failure.refusal {
+                let selection = match failure.refusal {
                     Some(_) => CallSelection::Concerned(transition.clone()),
                     None => CallSelection::Awaited(awaited),
                 };
-                let whom = LateCallers {
-                    whom,
+                let callers = LateCallers {
+                    selection,
                     answered: had,
                 };
                 self.collectives.remember(
                     key,
                     GroupOperation::Construct,
                     failure.clone(),
-                    whom,
+                    callers,
                     until,
                 );
                 // Calls that remain belong to another operation. They wait for no local proc any
@@ -162,15 +162,15 @@ impl Groups {
                             .cloned()
                             .collect(),
                     );
-                    let whom = LateCallers {
-                        whom: CallSelection::Awaited(awaited),
+                    let callers = LateCallers {
+                        selection: CallSelection::Awaited(awaited),
                         answered: had,
                     };
                     self.collectives.remember(
                         key,
                         GroupOperation::Destruct,
                         failure.clone(),
-                        whom,
+                        callers,
                         until,
                     );
                 }
@@ -215,13 +215,13 @@ impl Groups {
             self.forget(key);
         } else if let Some(code) = telling {
             // The event of the member that left has notified these already.
-            let hears_otherwise = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.contains(member));
-            let untold: Vec<Proc> = here
+            let was_notified = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.contains(member));
+            let unnotified: Vec<Proc> = here
                 .into_iter()
-                .filter(|member| !hears_otherwise(member))
+                .filter(|member| !was_notified(member))
                 .collect();
-            if !untold.is_empty() {
-                self.tell(untold, code, infos);
+            if !unnotified.is_empty() {
+                self.notify(unnotified, code, infos);
             }
         } else if let (GroupName::Connected(_), DepartureReason::Failed) = (&key.name, change) {
             // Procs of the same job are notified by the host environment.
@@ -234,7 +234,7 @@ impl Groups {
                 Value::Proc(proc.clone()),
             )];
             if !others.is_empty() {
-                self.tell(others, code::PMIX_ERR_PROC_TERM_WO_SYNC, infos);
+                self.notify(others, code::PMIX_ERR_PROC_TERM_WO_SYNC, infos);
             }
         }
         // A destruct may have waited for the call of the departed member only.
@@ -268,7 +268,7 @@ impl Groups {
             (&failure.refusal, operation, waited.is_empty())
         {
             let procs = waited.iter().map(|(_, part)| part.proc.clone()).collect();
-            self.tell(
+            self.notify(
                 procs,
                 code::PMIX_GROUP_CONSTRUCT_ABORT,
                 refusal.event_infos(key),

@@ -1,6 +1,6 @@
 //! Calls of construct and destruct, and the contribution of a proc.
 use super::{GroupKey, GroupRefusal};
-use crate::server::RequestId;
+use crate::request_id::RequestId;
 use peal_model::{Info, JobInfo, NamedProcs, Proc, RankData};
 use std::{sync::Arc, time::Duration};
 

@@ -47,7 +47,7 @@ impl Groups {
                 let refused = self.collectives.answered(&key, operation, meant);
                 self.fail(&key, operation, refused, &failure);
             }
-            GroupMessage::Tell { procs, code, infos } => self.tell(procs, code, infos),
+            GroupMessage::Notify { procs, code, infos } => self.notify(procs, code, infos),
         }
     }
 
@@ -81,7 +81,7 @@ impl Groups {
                 proc,
                 notified,
             } => board.leave(&key, &proc, notified, at),
-            CoordinatorRequest::Say { key, by, saying } => {
+            CoordinatorRequest::Respond { key, by, saying } => {
                 board.resolve_failure(&key, &by, saying, at)
             }
         });
@@ -153,7 +153,7 @@ impl Groups {
                     now,
                 );
             }
-            CoordinatorAction::Tell(procs, code, infos) => {
+            CoordinatorAction::Notify(procs, code, infos) => {
                 // One message for each server, with all of its procs.
                 let mut at: BTreeMap<ServerId, Vec<Proc>> = BTreeMap::new();
                 for proc in procs {
@@ -165,7 +165,7 @@ impl Groups {
                 for (server, procs) in at {
                     self.hand(
                         server,
-                        GroupMessage::Tell {
+                        GroupMessage::Notify {
                             procs,
                             code,
                             infos: infos.clone(),
@@ -189,7 +189,7 @@ impl Groups {
         }
     }
 
-    pub(super) fn tell(&mut self, procs: Vec<Proc>, code: Status, infos: Vec<Info>) {
-        self.steps.push(GroupAction::Tell { procs, code, infos });
+    pub(super) fn notify(&mut self, procs: Vec<Proc>, code: Status, infos: Vec<Info>) {
+        self.steps.push(GroupAction::Notify { procs, code, infos });
     }
 }

@@ -39,7 +39,7 @@ pub(super) enum CoordinatorAction {
         GroupFailure,
     ),
     /// An event for these procs, on any server.
-    Tell(Vec<Proc>, Status, Vec<Info>),
+    Notify(Vec<Proc>, Status, Vec<Info>),
 }
 
 impl CoordinatorAction {
@@ -49,7 +49,7 @@ impl CoordinatorAction {
         news: GroupNotification,
         members: impl Iterator<Item = &'a Proc>,
     ) -> CoordinatorAction {
-        CoordinatorAction::Tell(news.whom, news.code, about(key, &news.about, members))
+        CoordinatorAction::Notify(news.recipients, news.code, about(key, &news.about, members))
     }
 }
 
@@ -531,7 +531,7 @@ impl CoordinatorState {
         while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
             self.fade(key, at.now);
         }
-        self.refused.forget(at.settings.told_for(), at.now);
+        self.refused.forget(at.settings.sent_retention(), at.now);
         for key in self.keys() {
             self.settle(&key, at);
         }
@@ -688,7 +688,11 @@ impl CoordinatorState {
             transition,
         };
         // Recorded first: calls that the decision answers may be on their way.
-        self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
+        self.record_sent(
+            &outcome,
+            servers.as_ref(),
+            at.now + at.settings.sent_retention(),
+        );
         self.decided
             .push(CoordinatorAction::Outcome(servers, outcome));
         instance
@@ -696,7 +700,7 @@ impl CoordinatorState {
 
     /// Records that these servers, or all, are sent a decision. Calls that it answers need no other
     /// answer until the record is forgotten.
-    pub(super) fn tells(
+    pub(super) fn record_sent(
         &mut self,
         outcome: &GroupDecision,
         servers: Option<&BTreeSet<ServerId>>,

@@ -26,13 +26,13 @@ enum FailureArbiter {
     /// The leader.
     Leader(Proc),
     /// Any participant, because the leader has failed.
-    Anybody,
+    AnyParticipant,
 }
 
 /// An event for participants.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct GroupNotification {
-    pub(super) whom: Vec<Proc>,
+    pub(super) recipients: Vec<Proc>,
     pub(super) code: Status,
     pub(super) about: Proc,
 }
@@ -61,7 +61,7 @@ pub(super) struct PendingConstruct {
     /// The context id that the host environment has assigned.
     pub(super) given_context_id: Option<u64>,
     failure: Option<GroupFailure>,
-    /// Procs that ended before the group was formed, each with the participants that have heard of
+    /// Procs that ended before the group was formed, each with the participants that were notified of
     /// it.
     lost: BTreeMap<Proc, BTreeSet<Proc>>,
     /// Jobs that a participant named by the wildcard rank.
@@ -94,7 +94,7 @@ impl PendingConstruct {
     }
 
     /// Collects the directives of callers. Must precede `join`, because the directives determine
-    /// whether an ended proc fails the construct, and who decides about that.
+    /// whether an ended proc fails the construct, and which participant decides about that.
     pub(super) fn add_directives(&mut self, parts: &[Participation]) {
         for part in parts {
             let Some(construct) = part
@@ -271,9 +271,9 @@ impl PendingConstruct {
     /// name no other proc, wait for another leader.
     pub(super) fn remove_terminated(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
         self.decide_about_loss(proc, at);
-        let is_left_to_nobody =
+        let has_no_member_left =
             self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
-        if is_left_to_nobody {
+        if has_no_member_left {
             // Whatever the ended leaders named or requested no longer holds.
             let anew = PendingConstruct::new(self.deadline);
             let joined = std::mem::take(&mut self.joined);
@@ -287,7 +287,7 @@ impl PendingConstruct {
         }
     }
 
-    /// Decides about the loss of a proc. If the directives do not tolerate it, the leader is asked;
+    /// Decides about the loss of a proc. If the directives do not tolerate it, the leader decides;
     /// without a leader the construct fails.
     fn decide_about_loss(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
         self.refused.remove(proc);
@@ -314,7 +314,7 @@ impl PendingConstruct {
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
                 self.arbiter = Some((
-                    FailureArbiter::Anybody,
+                    FailureArbiter::AnyParticipant,
                     at.now + at.settings.decision_timeout,
                 ));
                 self.raise(
@@ -343,19 +343,19 @@ impl PendingConstruct {
     }
 
     /// Queues an event and returns the procs that it notifies.
-    fn raise(&mut self, whom: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
+    fn raise(&mut self, recipients: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
         self.notifications.push(GroupNotification {
-            whom: whom.clone(),
+            recipients: recipients.clone(),
             code,
             about: about.clone(),
         });
-        whom
+        recipients
     }
 
     /// Returns events that notify members of procs that ended before the group was formed.
     pub(super) fn losses(&self, members: &Members) -> Vec<GroupNotification> {
         let losses = self.lost.iter().map(|(lost, informed)| GroupNotification {
-            whom: members
+            recipients: members
                 .iter()
                 .filter(|member| !informed.contains(member))
                 .cloned()
@@ -363,7 +363,7 @@ impl PendingConstruct {
             code: code::PMIX_GROUP_MEMBER_FAILED,
             about: lost.clone(),
         });
-        losses.filter(|news| !news.whom.is_empty()).collect()
+        losses.filter(|news| !news.recipients.is_empty()).collect()
     }
 
     /// Handles a participant's response to a failure.
@@ -373,7 +373,7 @@ impl PendingConstruct {
             return;
         }
         match (saying, &self.arbiter) {
-            (FailureResponse::Abort, Some((FailureArbiter::Anybody, _))) => self.abort(by),
+            (FailureResponse::Abort, Some((FailureArbiter::AnyParticipant, _))) => self.abort(by),
             // A leader may abort at any time, other participants only if the leader has failed.
             (FailureResponse::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
             (FailureResponse::Continue, Some((FailureArbiter::Leader(leader), _)))
@@ -381,7 +381,7 @@ impl PendingConstruct {
             {
                 self.arbiter = None
             }
-            (FailureResponse::Lead, Some((FailureArbiter::Anybody, _))) => {
+            (FailureResponse::Lead, Some((FailureArbiter::AnyParticipant, _))) => {
                 // A proc that takes the lead decides thereby that the construct continues.
                 (self.arbiter, self.leader) = (None, Some(by.clone()));
                 self.raise(

@@ -4,7 +4,7 @@ use super::{
     ConstructRole, Contribution, Earliest, GroupFailure, GroupKey, GroupOperation, GroupTransition,
     Participation, remaining::RemainingProcs,
 };
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{NamedProcs, Proc};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ struct LocalCollective {
     named: Option<NamedProcs>,
     /// A refused proc has called. It remains in `awaited` if it was there.
     refused: bool,
-    /// Callers name different procs. The coordinator then tells them so without waiting for the
+    /// Callers name different procs. The coordinator then answers them without waiting for the
     /// rest.
     disagrees: bool,
     /// A caller leads (`PMIX_GROUP_LEADER`). The coordinator then needs all participants at once,
@@ -48,14 +48,14 @@ struct LocalCollective {
 struct RecentFailure {
     until: MonotonicTime,
     failure: GroupFailure,
-    whom: LateCallers,
+    callers: LateCallers,
 }
 
 /// The late callers of a failed operation. Each of them gets its failure once.
 #[derive(Debug)]
 pub(super) struct LateCallers {
     /// The callers that it is meant for.
-    pub(super) whom: CallSelection,
+    pub(super) selection: CallSelection,
     /// Procs that have been answered.
     pub(super) answered: BTreeSet<Proc>,
 }
@@ -73,7 +73,7 @@ pub(super) enum CallSelection {
 impl LateCallers {
     fn takes(&mut self, operation: GroupOperation, part: &Participation) -> bool {
         let names = operation == GroupOperation::Destruct || part.names().is_some();
-        match &mut self.whom {
+        match &mut self.selection {
             CallSelection::Awaited(Some(awaited)) if names => awaited.remove(&part.proc),
             CallSelection::Concerned(transition) if !transition.answers(part) => false,
             // True for the first call only.
@@ -375,19 +375,19 @@ impl LocalCollectives {
         key: &GroupKey,
         operation: GroupOperation,
         failure: GroupFailure,
-        whom: LateCallers,
+        callers: LateCallers,
         until: MonotonicTime,
     ) {
         let late = self.late.of_mut(operation).entry(key.clone()).or_default();
         // A failure replaces the earlier ones for the same callers. Refusals stay, because each is
         // for the callers that count on one proc.
-        if matches!(whom.whom, CallSelection::Awaited(_)) {
-            late.retain(|late| matches!(late.whom.whom, CallSelection::Concerned(_)));
+        if matches!(callers.selection, CallSelection::Awaited(_)) {
+            late.retain(|late| matches!(late.callers.selection, CallSelection::Concerned(_)));
         }
         late.push(RecentFailure {
             until,
             failure,
-            whom,
+            callers,
         });
         self.due.lower(until);
     }
@@ -410,10 +410,9 @@ impl LocalCollectives {
         };
         // `takes` counts the caller as answered, so it must not be asked for a failure that is
         // over.
-        match late
-            .iter_mut()
-            .find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late))
-        {
+        match late.iter_mut().find_map(|late| {
+            (late.until > now && late.callers.takes(operation, part)).then_some(late)
+        }) {
             Some(late) => Err(late.failure.clone()),
             None => Ok(()),
         }
@@ -452,7 +451,7 @@ mod tests {
     use super::*;
     use crate::{
         group::{ConstructRequest, DecisionSeq, GroupName, GroupRefusal},
-        server::PeerId,
+        request_id::PeerId,
     };
     use peal_model::{Nspace, Rank, code};
 

@@ -74,7 +74,7 @@ pub enum GroupMessage {
         failure: GroupFailure,
     },
     /// Raises an event for procs of the receiver; sent by the coordinator.
-    Tell {
+    Notify {
         /// The procs.
         procs: Vec<Proc>,
         /// The event code.
@@ -119,7 +119,7 @@ pub enum CoordinatorRequest {
         announced: AnnouncedGroup,
     },
     /// Responds to a failure in a construct.
-    Say {
+    Respond {
         /// The group.
         key: GroupKey,
         /// The responding participant.

@@ -45,7 +45,7 @@ pub use over_nodes::{HostGroupAnswer, HostGroupRequest, NodeParticipant};
 pub use parse::{GroupError, ParsedConstruct, name, read, timeout};
 pub use refusal::GroupRefusal;
 
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use coordinator_state::CoordinatorState;
 use directory::{JobDirectory, ProcLocation};
 use established::LocalGroup;
@@ -93,7 +93,7 @@ impl Default for GroupSettings {
 impl GroupSettings {
     /// Returns the time for which a coordinator remembers sent decisions: half of the servers'
     /// time, so that no server forgets a decision before the coordinator does.
-    fn told_for(&self) -> Duration {
+    fn sent_retention(&self) -> Duration {
         self.result_retention / 2
     }
 }
@@ -131,7 +131,7 @@ pub enum GroupAction {
     /// Drops the data of remote jobs that share no group with this server any more.
     Forget(Vec<Nspace>),
     /// Raises an event for procs of this server.
-    Tell {
+    Notify {
         /// The procs.
         procs: Vec<Proc>,
         /// The event code.
@@ -240,13 +240,13 @@ impl Groups {
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
         let operation = GroupOperation::of(part.construct.as_deref());
         let Groups {
-            collectives: lobby,
+            collectives,
             directory,
             known,
             me,
             ..
         } = self;
-        lobby.add_call(&key, to, part, deadline, |part| {
+        collectives.add_call(&key, to, part, deadline, |part| {
             match (part.names(), known.get(&key)) {
                 (Some(named), _) => directory.living_at(*me, named),
                 (None, Some(known)) => directory.living_at(*me, &known.left()),
@@ -369,7 +369,7 @@ impl Groups {
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
         self.up(
-            CoordinatorRequest::Say {
+            CoordinatorRequest::Respond {
                 key: key.clone(),
                 by: by.clone(),
                 saying,

@@ -64,19 +64,19 @@ pub fn read(
     procs: Vec<Proc>,
     directives: Vec<Info>,
 ) -> Result<ParsedConstruct, GroupError> {
-    let mut asked = ParsedConstruct {
+    let mut parsed = ParsedConstruct {
         construct: ConstructRequest::of(ConstructRole::Member),
         timeout: None,
     };
     let mut bootstrap = None;
     let ConstructRequest {
-        directives: wishes,
+        directives: construct_directives,
         additions,
         order,
         infos,
         data,
         ..
-    } = &mut asked.construct;
+    } = &mut parsed.construct;
     for info in directives {
         match &info.key {
             name if *name == key::PMIX_GROUP_BOOTSTRAP => bootstrap = Some(count(&info)?),
@@ -93,8 +93,8 @@ pub fn read(
                 infos.extend(parse_member_infos(source, &info)?)
             }
             name if *name == key::PMIX_PROC_INFO_ARRAY => *data = put(source, &info),
-            name if *name == key::PMIX_TIMEOUT => asked.timeout = seconds(&info)?,
-            name => match flag_of(wishes, name) {
+            name if *name == key::PMIX_TIMEOUT => parsed.timeout = seconds(&info)?,
+            name => match flag_of(construct_directives, name) {
                 Some((flag, key)) => *flag = yes(&info, key)?,
                 None if info.flags.contains(InfoFlags::REQUIRED) => {
                     return Err(GroupError::Unsupported(name.to_string()));
@@ -103,7 +103,7 @@ pub fn read(
             },
         }
     }
-    asked.construct.role = match (bootstrap, procs) {
+    parsed.construct.role = match (bootstrap, procs) {
         // A bootstrap leader names itself. A call without procs means the same here.
         (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => {
             ConstructRole::Bootstrap(count)
@@ -116,7 +116,7 @@ pub fn read(
         }
         (None, _) => return Err(GroupError::NotNamed(source.clone())),
     };
-    Ok(asked)
+    Ok(parsed)
 }
 
 /// Checks the name of a group.
@@ -137,16 +137,28 @@ pub fn timeout(directives: &[Info]) -> Result<Option<Duration>, GroupError> {
 }
 
 fn flag_of<'a>(
-    wishes: &'a mut ConstructDirectives,
+    construct_directives: &'a mut ConstructDirectives,
     name: &peal_model::Key,
 ) -> Option<(&'a mut bool, &'static str)> {
     let flags = [
-        (&mut wishes.context_id, key::PMIX_GROUP_ASSIGN_CONTEXT_ID),
-        (&mut wishes.local_only, key::PMIX_GROUP_LOCAL_ONLY),
-        (&mut wishes.optional, key::PMIX_GROUP_OPTIONAL),
-        (&mut wishes.fault_tolerant, key::PMIX_GROUP_FT_COLLECTIVE),
-        (&mut wishes.notify, key::PMIX_GROUP_NOTIFY_TERMINATION),
-        (&mut wishes.leads, key::PMIX_GROUP_LEADER),
+        (
+            &mut construct_directives.context_id,
+            key::PMIX_GROUP_ASSIGN_CONTEXT_ID,
+        ),
+        (
+            &mut construct_directives.local_only,
+            key::PMIX_GROUP_LOCAL_ONLY,
+        ),
+        (&mut construct_directives.optional, key::PMIX_GROUP_OPTIONAL),
+        (
+            &mut construct_directives.fault_tolerant,
+            key::PMIX_GROUP_FT_COLLECTIVE,
+        ),
+        (
+            &mut construct_directives.notify,
+            key::PMIX_GROUP_NOTIFY_TERMINATION,
+        ),
+        (&mut construct_directives.leads, key::PMIX_GROUP_LEADER),
     ];
     flags
         .into_iter()
@@ -202,9 +214,9 @@ fn parse_member_infos(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupErro
     };
     let infos = array.as_infos().ok_or_else(bad)?;
     // Only the caller's own name is dropped. That of another proc is data.
-    let whose =
+    let is_proc_id =
         |info: &&&Info| info.key == key::PMIX_PROCID && info.value == Value::Proc(source.clone());
-    let skipped = usize::from(infos.first().filter(whose).is_some());
+    let skipped = usize::from(infos.first().filter(is_proc_id).is_some());
     Ok(infos.into_iter().skip(skipped).cloned().collect())
 }
 

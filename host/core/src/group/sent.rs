@@ -26,10 +26,10 @@ impl SentDecisions {
             .max(self.all);
         // A refusal does not answer all callers of the name, so refusals are searched one by one.
         let by_refusal = self.refusals.iter().any(|(_, servers, outcome)| {
-            let was_told = servers
+            let was_sent = servers
                 .as_ref()
                 .is_none_or(|servers| servers.contains(&server));
-            was_told && part.after < outcome.instance && outcome.transition.answers(part)
+            was_sent && part.after < outcome.instance && outcome.transition.answers(part)
         });
         part.after < last || by_refusal
     }

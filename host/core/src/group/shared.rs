@@ -53,8 +53,8 @@ impl Groups {
             .of(member)
             .filter(|known| known.formed.context_id == Some(context_id));
         groups
-            .find_map(|known| known.formed.infos.iter().find(|(whose, _)| whose == of))
-            .map(|(_, said)| &said[..])
+            .find_map(|known| known.formed.infos.iter().find(|(proc, _)| proc == of))
+            .map(|(_, infos)| &infos[..])
     }
 
     /// Returns the remote jobs of a former group that share no other group with this server.

@@ -91,7 +91,7 @@ impl Groups {
             self.state.inherit(key, standing);
         }
         // Old decisions precede new ones, so that each server applies both in their order.
-        self.tell_again(&reports, &past, now);
+        self.resend_decisions(&reports, &past, now);
         self.decide(now, CoordinatorState::remove_ended_members);
         for (server, report) in reports {
             for open in report.open {
@@ -106,7 +106,7 @@ impl Groups {
 
     /// Sends known decisions again to servers that missed them: those about groups that they have
     /// or wait for, and those for all servers.
-    fn tell_again(
+    fn resend_decisions(
         &mut self,
         reports: &BTreeMap<ServerId, TakeoverReport>,
         past: &BTreeMap<DecisionSeq, GroupDecision>,
@@ -129,10 +129,10 @@ impl Groups {
             };
             for outcome in past.values().filter(concerns) {
                 // Also where the server has it: the lost coordinator recorded all that it had sent.
-                self.state.tells(
+                self.state.record_sent(
                     outcome,
                     Some(&[*server].into()),
-                    now + self.settings.told_for(),
+                    now + self.settings.sent_retention(),
                 );
                 if !had.contains(&outcome.instance) {
                     self.hand(*server, GroupMessage::Down(outcome.clone()), now);

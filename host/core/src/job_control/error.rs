@@ -9,12 +9,12 @@ use thiserror::Error;
 pub enum JobControlError {
     /// The request has no action.
     #[error(
-        "nothing is asked for; give one action (pmix.jctrl.pause, .resume, .sig, .term, .kill, .restart, .ckpt, .cancel, .pvn) \
-         or what is to be registered"
+        "the request has no action; it should have one of them (pmix.jctrl.pause, .resume, .sig, .term, .kill, .restart, .ckpt, .cancel, .pvn) \
+         or a registration"
     )]
     Nothing,
     /// The request has two actions.
-    #[error("{first} and {second} are asked for at once; give one action")]
+    #[error("the request has both {first} and {second}; it should have one action")]
     Several {
         /// One of them.
         first: &'static str,
@@ -53,7 +53,7 @@ pub enum JobControlError {
     UnknownTarget(#[from] UnknownTarget),
     /// A target of a checkpoint has not declared a method.
     #[error(
-        "{0} has not said how it is checkpointed; it should register pmix.jctrl.ckmethod, or the request name a signal or event"
+        "{0} has not declared how it is checkpointed; it should register pmix.jctrl.ckmethod, or the request name a signal or event"
     )]
     NoMethod(Proc),
     /// A target of a preemption has not declared that it is preemptible.
@@ -64,7 +64,10 @@ pub enum JobControlError {
     NoProc(Proc),
     /// A request without targets comes from a module of the site, which has no namespace.
     #[error("no targets are named, and the requester has no namespace; name the targets")]
-    Nobody,
+    NoTargets,
+    /// A cleanup comes from a module of the site, which has no proc.
+    #[error("modules of the site cannot register files for removal; a proc of the job should")]
+    NoCleanupRequester,
     /// An open request of the requester has the same name.
     #[error("a request of yours that has not ended is called {0:?}; choose another name")]
     NameTaken(String),
@@ -99,14 +102,14 @@ impl JobControlError {
             | JobControlError::Misplaced { .. }
             | JobControlError::BadDirective { .. }
             | JobControlError::NoProc(_)
-            | JobControlError::Nobody
+            | JobControlError::NoTargets
             | JobControlError::Nodes(_) => code::PMIX_ERR_BAD_PARAM,
             JobControlError::ConflictingCleanup { .. } => {
                 code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES
             }
-            JobControlError::Unsupported(_) | JobControlError::NoMethod(_) => {
-                code::PMIX_ERR_NOT_SUPPORTED
-            }
+            JobControlError::Unsupported(_)
+            | JobControlError::NoMethod(_)
+            | JobControlError::NoCleanupRequester => code::PMIX_ERR_NOT_SUPPORTED,
             JobControlError::UnknownTarget(_) | JobControlError::UnknownRequest(_) => {
                 code::PMIX_ERR_NOT_FOUND
             }

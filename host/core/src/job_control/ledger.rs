@@ -3,7 +3,7 @@
 use super::{
     Checkpoint, ControlState, JobAction, JobControlError, NotDone, RequestSelector, STATUS,
 };
-use crate::{MonotonicTime, policy, server::RequestId};
+use crate::{MonotonicTime, policy, request_id::RequestId};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -109,7 +109,7 @@ pub(crate) enum PendingWork {
     },
 }
 
-/// The owner of a request, who may cancel it. Tools and modules are transient, so their requests
+/// The owner of a request, which may cancel it. Tools and modules are transient, so their requests
 /// belong to their user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Requestor {
@@ -173,9 +173,9 @@ impl LedgerEntry {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
             // No upcall takes an action back.
-            (RequestStage::Running(PendingWork::Host(_)), operation) => {
-                Some(format!("procs were already told to {operation}"))
-            }
+            (RequestStage::Running(PendingWork::Host(_)), operation) => Some(format!(
+                "the request to {operation} was already sent to procs"
+            )),
             _ => None,
         }
     }

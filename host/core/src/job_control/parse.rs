@@ -229,7 +229,7 @@ impl DirectiveSet {
             },
             Some((_, Verb::Provision(nodes))) => RequestedAction::Provision { nodes, image },
             Some((_, Verb::Cancel(which))) => RequestedAction::Cancel(which),
-            None if cleanup.is_asked_for() => RequestedAction::Declare {
+            None if cleanup.is_requested() => RequestedAction::Declare {
                 declaration,
                 cleanup: Some(cleanup.of(targets()?)?),
             },
@@ -262,7 +262,7 @@ impl DirectiveSet {
         ];
         // One request has one reply, so an action and a declaration cannot be combined.
         if let (Some((first, _)), Some((_, second))) =
-            (&self.verb, declared.iter().find(|(is_said, _)| *is_said))
+            (&self.verb, declared.iter().find(|(is_given, _)| *is_given))
         {
             return Err(JobControlError::Several {
                 first,
@@ -313,7 +313,7 @@ impl DirectiveSet {
 }
 
 impl CleanupDirectives {
-    fn is_asked_for(&self) -> bool {
+    fn is_requested(&self) -> bool {
         !self.files.is_empty() || !self.directories.is_empty()
     }
 
@@ -333,15 +333,15 @@ impl CleanupDirectives {
             // Remembered for the check that directories are named, too.
             self.how = Some(key::PMIX_CLEANUP_IGNORE.0);
         } else if is(key::PMIX_CLEANUP_RECURSIVE) {
-            if self.says(info, key::PMIX_CLEANUP_RECURSIVE)? {
+            if self.take_flag(info, key::PMIX_CLEANUP_RECURSIVE)? {
                 self.depth = Depth::Recursive;
             }
         } else if is(key::PMIX_CLEANUP_EMPTY) {
-            if self.says(info, key::PMIX_CLEANUP_EMPTY)? {
+            if self.take_flag(info, key::PMIX_CLEANUP_EMPTY)? {
                 self.subdirectories = Subdirectories::OnlyEmpty;
             }
         } else if is(key::PMIX_CLEANUP_LEAVE_TOPDIR) {
-            if self.says(info, key::PMIX_CLEANUP_LEAVE_TOPDIR)? {
+            if self.take_flag(info, key::PMIX_CLEANUP_LEAVE_TOPDIR)? {
                 self.top = TopDirectory::Leave;
             }
         } else {
@@ -350,7 +350,7 @@ impl CleanupDirectives {
         Ok(true)
     }
 
-    fn says(&mut self, info: &Info, key: KeyName) -> Result<bool, JobControlError> {
+    fn take_flag(&mut self, info: &Info, key: KeyName) -> Result<bool, JobControlError> {
         self.how = Some(key.0);
         flag(info, key)
     }
@@ -463,7 +463,7 @@ fn resolve_targets(
         .collect();
     let named = if named.is_empty() { &own } else { named };
     if named.is_empty() {
-        return Err(JobControlError::Nobody);
+        return Err(JobControlError::NoTargets);
     }
     Ok(targets::single(named, ranks)?.into_iter().collect())
 }

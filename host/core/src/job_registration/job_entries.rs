@@ -20,7 +20,7 @@ pub(super) struct JobEntries<'a> {
     pub(super) size: u32,
 }
 
-/// Keys that describe the node of the server where they stand at the top level.
+/// Keys that describe the node of the server at the top level.
 const NODE_KEYS: [KeyName; 8] = [
     key::PMIX_LOCAL_SIZE,
     key::PMIX_NODE_SIZE,

@@ -153,7 +153,7 @@ impl DuplicateFilter {
         while let Some((_, likeness)) = self.closing.pop_front_if(|(at, _)| *at <= now) {
             match self.entries.get_mut(&likeness) {
                 Some(entry) if entry.duplicates > 0 => {
-                    let reported = entry.tell(&likeness);
+                    let reported = entry.take_summary(&likeness);
                     self.closing
                         .push_back((now + self.settings.window, likeness));
                     // There is no summary if the request was for mail only.
@@ -177,13 +177,13 @@ impl DuplicateFilter {
     /// Forgets the request whose window ends first.
     fn forget_first(&mut self) -> Option<DuplicateSummary> {
         let (_, likeness) = self.closing.pop_front()?;
-        self.entries.remove(&likeness)?.tell(&likeness)
+        self.entries.remove(&likeness)?.take_summary(&likeness)
     }
 }
 
 impl LoggedRequest {
     /// Returns the summary for the channels that take a text. Mail is left out.
-    fn tell(&mut self, likeness: &DuplicateKey) -> Option<DuplicateSummary> {
+    fn take_summary(&mut self, likeness: &DuplicateKey) -> Option<DuplicateSummary> {
         // The next summary counts from here on.
         let more = std::mem::take(&mut self.duplicates);
         let DuplicateKey {
@@ -210,7 +210,7 @@ impl LoggedRequest {
             .collect();
         let source = self.source.clone();
         let directives = self.prefix.clone();
-        let is_told = more > 0 && !data.is_empty();
+        let is_reported = more > 0 && !data.is_empty();
         let request = LogRequest {
             source,
             identity: *identity,
@@ -218,7 +218,7 @@ impl LoggedRequest {
             data,
             directives,
         };
-        is_told.then_some(DuplicateSummary {
+        is_reported.then_some(DuplicateSummary {
             request,
             origin: *origin,
         })

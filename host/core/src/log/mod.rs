@@ -402,11 +402,13 @@ impl LogRun {
     /// Returns the channels that may be tried, under all names that destinations know them by.
     pub fn channels(&self) -> BTreeSet<Key> {
         let names = |planned: &Planned| {
-            let asked = planned
+            let attempted = planned
                 .attempts
                 .iter()
                 .map(|attempt| attempt.channel.clone());
-            asked.chain([planned.channel.clone()]).collect::<Vec<_>>()
+            attempted
+                .chain([planned.channel.clone()])
+                .collect::<Vec<_>>()
         };
         self.waiting.iter().flat_map(names).collect()
     }

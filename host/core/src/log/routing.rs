@@ -44,7 +44,7 @@ pub enum GatewayAvailability {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogArrival {
     /// Time of arrival, in seconds since the epoch. It becomes the timestamp of a request that
-    /// wants one and has none.
+    /// requires one and has none.
     pub at: u64,
     /// The origin.
     pub origin: LogOrigin,

@@ -1,6 +1,6 @@
 //! State of one monitor.
 use super::{FileChanges, FileStat, UsageRequest, heartbeat_deadline};
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Event, Proc};
 use std::{sync::Arc, time::Duration};
 
@@ -101,7 +101,7 @@ impl FileMonitor {
     pub(super) fn go(&mut self) -> Going {
         match self.check {
             // Timers begin after the first check, so none is due before its result.
-            FileCheck::First(_) => Going::Nobody,
+            FileCheck::First(_) => Going::Nothing,
             FileCheck::None => {
                 self.check = FileCheck::Out;
                 Going::Now
@@ -112,7 +112,7 @@ impl FileMonitor {
                 if self.miss() {
                     Going::Alert(self.alert.clone())
                 } else {
-                    Going::Nobody
+                    Going::Nothing
                 }
             }
         }
@@ -154,7 +154,7 @@ impl FileMonitor {
 #[derive(Debug)]
 pub(super) enum Going {
     Now,
-    Nobody,
+    Nothing,
     Alert(Arc<Event>),
 }
 

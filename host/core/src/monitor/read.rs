@@ -125,7 +125,7 @@ pub fn read(
     let usage = UsageRequest {
         of: measured_procs(kind, directives, ranks, jobs)?,
         fields: fields(kind, &monitor.value)?,
-        nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,
+        nodes: nodes(directives)?,
     };
     // Only the type is checked, because a server measures no node but its own.
     truth(directives, key::PMIX_MONITOR_LOCAL_ONLY)?;
@@ -227,7 +227,9 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
                     kind: kind.0,
                 });
             }
-            (None, _, false) if info.flags.contains(InfoFlags::REQUIRED) || changes_whom(info) => {
+            (None, _, false)
+                if info.flags.contains(InfoFlags::REQUIRED) || changes_targets(info) =>
+            {
                 return Err(MonitorError::Unsupported(info.key.clone()));
             }
             _ => {}
@@ -268,7 +270,7 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
 
 /// Returns true for unsupported directives that must not be ignored, because other procs would be
 /// monitored than requested.
-fn changes_whom(info: &Info) -> bool {
+fn changes_targets(info: &Info) -> bool {
     info.key == key::PMIX_MONITOR_PROXY || info.key == key::PMIX_MONITOR_TARGET_NODEIDS
 }
 
@@ -322,7 +324,7 @@ fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorErr
     };
     // Otherwise nothing would be a sign of life, and each check would count as missed.
     if traces == FileChanges::default() {
-        let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
+        let directive = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which select the signs of life";
         return Err(MonitorError::Missing { kind, directive });
     }
     let drops = number(directives, key::PMIX_MONITOR_FILE_DROPS)?.unwrap_or(0);
@@ -410,13 +412,7 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
         Value::NodePid(process) => Some(process.pid),
         number => number.as_u32(),
     };
-    // A single value is accepted, too.
-    let all = if let Value::DataArray(array) = value {
-        array.items()
-    } else {
-        std::slice::from_ref(value)
-    };
-    let pids: Option<BTreeSet<u32>> = all.iter().map(pid).collect();
+    let pids: Option<BTreeSet<u32>> = items(value).iter().map(pid).collect();
     pids.ok_or_else(|| {
         bad(
             key::PMIX_MONITOR_TARGET_PIDS,
@@ -424,6 +420,34 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
             "an array of PMIX_NODE_PID",
         )
     })
+}
+
+/// Returns the nodes that the request names, also as the nodes of process ids: the same process id
+/// is another process on another node.
+fn nodes(directives: &[Info]) -> Result<BTreeSet<String>, MonitorError> {
+    let mut nodes = names(directives, key::PMIX_MONITOR_TARGET_NODES)?;
+    let processes = directives
+        .iter()
+        .filter(|info| info.key == key::PMIX_MONITOR_TARGET_PIDS)
+        .flat_map(|info| items(&info.value));
+    for process in processes {
+        if let Value::NodePid(process) = process
+            && let Some(hostname) = &process.hostname
+            && !hostname.as_bytes().is_empty()
+        {
+            nodes.insert(hostname.to_string_lossy().into_owned());
+        }
+    }
+    Ok(nodes)
+}
+
+/// Returns the elements of an array. A single value is accepted as an array of one.
+fn items(value: &Value) -> &[Value] {
+    if let Value::DataArray(array) = value {
+        array.items()
+    } else {
+        std::slice::from_ref(value)
+    }
 }
 
 /// Parses the requested attributes. Their values have no meaning.
@@ -438,7 +462,7 @@ fn fields(kind: KeyName, value: &Value) -> Result<BTreeSet<peal_model::Key>, Mon
         bad(
             kind,
             value,
-            "an array of PMIX_INFO whose keys are wanted, or nothing for all",
+            "an array of PMIX_INFO with the requested keys, or nothing for all",
         )
     })?;
     Ok(infos.into_iter().map(|info| info.key.clone()).collect())
@@ -451,13 +475,7 @@ fn names(directives: &[Info], key: KeyName) -> Result<BTreeSet<String>, MonitorE
         .filter(|info| info.key == key)
         .map(|info| &info.value)
     {
-        // A single name is accepted, too.
-        let items = if let Value::DataArray(array) = value {
-            array.items()
-        } else {
-            std::slice::from_ref(value)
-        };
-        let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+        let texts: Option<Vec<&str>> = items(value).iter().map(Value::as_str).collect();
         let texts = texts.ok_or_else(|| bad(key, value, "an array of PMIX_STRING"))?;
         names.extend(texts.into_iter().map(str::to_owned));
     }

@@ -5,7 +5,7 @@ use super::{
         Beats, FileCheck, FileMonitor, Going, MonitorEntry, MonitorKind, Rate, SampleState, next,
     },
 };
-use crate::{MonotonicTime, server::RequestId};
+use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Event, Nspace, Proc};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -408,7 +408,7 @@ impl MonitorTable {
             MonitorKind::File(file) => {
                 let due = match file.go() {
                     Going::Now => Some(MonitorAction::Look(watch)),
-                    Going::Nobody => None,
+                    Going::Nothing => None,
                     Going::Alert(alert) => Some(MonitorAction::Alert {
                         requester: requester(),
                         alert,

@@ -1,4 +1,5 @@
-//! The book and its timers, compared with models that know of no timers: they look at what happened when all is over.
+//! The table of monitors and its timers, compared with models without timers, which look at all
+//! that has happened in the end.
 use super::*;
 use crate::{
     MonotonicTime,
@@ -64,7 +65,7 @@ fn filing(check: u64, drops: u32, traces: FileChanges) -> NewMonitor {
     )
 }
 
-/// The last beats of procs that the book has not been told yet.
+/// The last heartbeats of procs that the table has not received yet.
 type Noted = BTreeMap<Proc, MonotonicTime>;
 
 /// Returns the procs that count as silent and the times, from one time to another, without late
@@ -212,9 +213,9 @@ struct Life {
 }
 
 proptest! {
-    /// Any life of heartbeats, told at once or late: each silence is told once, at its time, unless the watch had ended by then.
+    /// Any sequence of heartbeats, noted at once or late: each silence is reported once, at its time, unless the monitor has ended.
     #[test]
-    fn each_silence_is_told_once(steps in proptest::collection::vec(step(), 1..80)) {
+    fn each_silence_is_reported_once(steps in proptest::collection::vec(step(), 1..80)) {
         let mut book = MonitorTable::new(LIMITS);
         let mut now = 0;
         let mut told = Vec::new();
@@ -281,9 +282,9 @@ proptest! {
         prop_assert_eq!(book.len(), lives.iter().filter(|life| life.to.is_none()).count());
     }
 
-    /// Files: what is told follows from how many looks in a row showed nothing new.
+    /// Files: reports follow from the number of checks in a row without a change.
     #[test]
-    fn a_file_is_told_of_once_until_it_lives_again(news in proptest::collection::vec(any::<bool>(), 1..40), drops in 0..4u32) {
+    fn unchanged_file_is_reported_once_until_it_changes(news in proptest::collection::vec(any::<bool>(), 1..40), drops in 0..4u32) {
         let mut book = MonitorTable::new(LIMITS);
         let traces = FileChanges { modify: true, ..FileChanges::default() };
         let watch = book.begin(&proc(0), UID, filing(3, drops, traces)).unwrap();

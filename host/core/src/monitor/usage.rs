@@ -21,7 +21,8 @@ pub struct UsageRequest {
     pub of: UsageOf,
     /// The requested attributes; none for all that are available.
     pub fields: BTreeSet<Key>,
-    /// The names of the nodes (`PMIX_MONITOR_TARGET_NODES`); none for this one.
+    /// The names of the nodes (`PMIX_MONITOR_TARGET_NODES`, and the nodes of process ids); none for
+    /// this one.
     pub nodes: BTreeSet<String>,
 }
 

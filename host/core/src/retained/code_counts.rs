@@ -34,31 +34,37 @@ impl CodeCounts {
     }
 
     /// Returns an upper bound of the missed events of these codes (none: every code), without codes
-    /// that are registered already: `hears` reports so for a code, or for every code. An event
+    /// that are registered already: `receives` reports so for a code, or for every code. An event
     /// without a count for its code may be of any code that has none.
-    pub(super) fn missed(&self, codes: &[Status], hears: impl Fn(Option<Status>) -> bool) -> u64 {
-        let asked: BTreeSet<Status> = codes
+    pub(super) fn missed(
+        &self,
+        codes: &[Status],
+        receives: impl Fn(Option<Status>) -> bool,
+    ) -> u64 {
+        let requested: BTreeSet<Status> = codes
             .iter()
             .copied()
-            .filter(|code| !hears(Some(*code)))
+            .filter(|code| !receives(Some(*code)))
             .collect();
         let (counted, others) = if codes.is_empty() {
             let counted = self
                 .by_code
                 .iter()
-                .filter(|(code, _)| !hears(Some(**code)))
+                .filter(|(code, _)| !receives(Some(**code)))
                 .map(|(_, count)| count)
                 .sum();
             // A default registration also covers the codes without a count.
-            (counted, !hears(None))
+            (counted, !receives(None))
         } else {
-            let counted = asked
+            let counted = requested
                 .iter()
                 .filter_map(|code| self.by_code.get(code))
                 .sum::<u64>();
             (
                 counted,
-                asked.iter().any(|code| !self.by_code.contains_key(code)),
+                requested
+                    .iter()
+                    .any(|code| !self.by_code.contains_key(code)),
             )
         };
         if others {
@@ -70,10 +76,10 @@ impl CodeCounts {
 
     /// Takes the events of the codes that are registered, and those of codes without a count.
     /// Returns their number.
-    pub(super) fn take(&mut self, hears: impl Fn(Status) -> bool) -> u64 {
+    pub(super) fn take(&mut self, receives: impl Fn(Status) -> bool) -> u64 {
         let counted: u64 = self
             .by_code
-            .extract_if(.., |code, _| hears(*code))
+            .extract_if(.., |code, _| receives(*code))
             .map(|(_, count)| count)
             .sum();
         let taken = counted + std::mem::take(&mut self.other_codes);

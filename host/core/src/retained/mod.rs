@@ -17,7 +17,7 @@ mod spill_owner;
 
 use crate::{
     class::{Class, EventSummary},
-    server::PeerId,
+    request_id::PeerId,
     user_bytes::UserBytes,
     user_scope::UserScope,
 };
@@ -265,11 +265,11 @@ impl Retained {
 
     /// Takes the number of lost events of a proc, an upper bound, of the codes that it registered
     /// for.
-    pub(crate) fn take_lost(&mut self, proc: &Proc, hears: impl Fn(Status) -> bool) -> u64 {
+    pub(crate) fn take_lost(&mut self, proc: &Proc, receives: impl Fn(Status) -> bool) -> u64 {
         let Some(counts) = self.lost_to.get_mut(proc) else {
             return 0;
         };
-        let taken = counts.take(hears);
+        let taken = counts.take(receives);
         if counts.total == 0 {
             self.lost_to.remove(proc);
         }
@@ -328,7 +328,7 @@ impl Retained {
             self.spill_actions.push(SpillAction::Spill(at, event));
         } else {
             // The event is lost. Each recipient is notified when its delivery reaches the event.
-            kept.owner = SpillOwner::NOBODY;
+            kept.owner = SpillOwner::UNKNOWN;
         }
     }
 
@@ -444,8 +444,12 @@ impl Retained {
 
     /// Returns an upper bound of the events of these codes (none: every code) that the ring
     /// ejected, without codes that are registered already.
-    pub(crate) fn missed(&self, codes: &[Status], hears: impl Fn(Option<Status>) -> bool) -> u64 {
-        self.ring.ejected.missed(codes, hears)
+    pub(crate) fn missed(
+        &self,
+        codes: &[Status],
+        receives: impl Fn(Option<Status>) -> bool,
+    ) -> u64 {
+        self.ring.ejected.missed(codes, receives)
     }
 
     /// Takes the pending actions on the spill, in order.

@@ -1,6 +1,6 @@
 //! Lagging connections: their cursors, what they wait for, and the events held for them.
 use super::{Retained, RetainedEvent, Seq, Set};
-use crate::{class::EventSummary, server::PeerId, user_scope::UserScope};
+use crate::{class::EventSummary, request_id::PeerId, user_scope::UserScope};
 use peal_model::{Event, Proc};
 use std::{mem, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! The event ring: recent environment events for late registrations, with the connections that
 //! received them and the number of ejected events.
 use super::{Seq, code_counts::CodeCounts};
-use crate::{server::PeerId, user_scope::UserScope};
+use crate::{request_id::PeerId, user_scope::UserScope};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of codes for which ejected events are counted separately.

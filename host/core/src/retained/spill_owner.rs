@@ -7,15 +7,15 @@ pub(super) struct SpillOwner(u32);
 
 impl SpillOwner {
     /// No user has this id, because `setuid` and similar calls reserve it.
-    pub(super) const NOBODY: SpillOwner = SpillOwner(u32::MAX);
+    pub(super) const UNKNOWN: SpillOwner = SpillOwner(u32::MAX);
 
     /// Returns the owner of an event that is for the procs of this user alone.
     pub(super) fn of(uid: Option<u32>) -> SpillOwner {
-        uid.map_or(SpillOwner::NOBODY, SpillOwner)
+        uid.map_or(SpillOwner::UNKNOWN, SpillOwner)
     }
 
     /// Returns the user.
     pub(super) fn uid(self) -> Option<u32> {
-        Some(self.0).filter(|_| self != SpillOwner::NOBODY)
+        Some(self.0).filter(|_| self != SpillOwner::UNKNOWN)
     }
 }

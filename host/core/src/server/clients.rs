@@ -1,5 +1,5 @@
 //! The clients of a server: jobs with their procs, tools, and connections. Answers the questions
-//! that every part asks about them, and admits connections.
+//! that every part uses, and admits connections.
 use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
     event_targets::EventTargets,
@@ -19,7 +19,7 @@ use std::{
 const RESERVED_PART: usize = 8;
 
 /// A user that the kernel assigns to no process.
-const NOBODY: UserIdentity = UserIdentity {
+const UNKNOWN_USER: UserIdentity = UserIdentity {
     uid: u32::MAX,
     gid: u32::MAX,
 };
@@ -127,7 +127,7 @@ impl ClientTable {
 
     /// Returns the user that the server runs as.
     pub(super) fn server(&self) -> UserIdentity {
-        self.server.unwrap_or(NOBODY)
+        self.server.unwrap_or(UNKNOWN_USER)
     }
 
     /// Returns true if a user is bounded by a share: all users but root and the server's own.
@@ -156,7 +156,7 @@ impl ClientTable {
                 .identity(requester)
                 // A job of another server has no owner here. Its data are told only to procs that
                 // share a group with it.
-                .is_some_and(|asks| asks.uid == 0 || owner.is_none_or(|owner| owner == asks.uid))
+                .is_some_and(|user| user.uid == 0 || owner.is_none_or(|owner| owner == user.uid))
     }
 
     /// Adds the owners to procs that a request names.

@@ -49,9 +49,10 @@ impl ServerState {
         if job.spec.has_procs_elsewhere() {
             self.groups.place_job(&nspace, ranks.iter().copied());
         }
-        self.data.host_says_more(&Proc::all(nspace.clone()));
+        self.data.host_data_changed(&Proc::all(nspace.clone()));
         for rank in ranks {
-            self.data.host_says_more(&Proc::new(nspace.clone(), rank));
+            self.data
+                .host_data_changed(&Proc::new(nspace.clone(), rank));
         }
     }
 
@@ -268,7 +269,8 @@ impl ServerState {
         };
         for (rank, pid) in pids {
             job.started(*rank, *pid);
-            self.data.host_says_more(&Proc::new(nspace.clone(), *rank));
+            self.data
+                .host_data_changed(&Proc::new(nspace.clone(), *rank));
         }
     }
 

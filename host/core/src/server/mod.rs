@@ -50,6 +50,8 @@ pub use crate::{
     event_budget::EventBudget,
     fence::{Collect, Completeness, FenceContribution, FenceId, GatherRoute, Purpose},
     job::ProcPhase,
+    modex::PutRefusal,
+    request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
 };
 pub use action::{Action, FileLook, Upcall};
@@ -68,28 +70,9 @@ use peal_model::{
 };
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
-pub use refusal::{ConnectionRefusal, PutRefusal};
+pub use refusal::ConnectionRefusal;
 pub use settings::StateSettings;
 use std::sync::Arc;
-
-/// Identifier of a client's connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PeerId(pub u64);
-
-impl PeerId {
-    /// Pseudo connection for the replies to [`ServerState::control_for`] and
-    /// [`ServerState::log_for`].
-    pub const MODULES: PeerId = PeerId(0);
-}
-
-/// Identifier of a request that awaits its reply: the connection and the tag.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RequestId {
-    /// The connection.
-    pub peer: PeerId,
-    /// The tag that the reply carries.
-    pub tag: u32,
-}
 
 /// Counters of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -451,7 +434,7 @@ impl ServerState {
             if let Some(job) = self.clients.job_mut(&proc.nspace) {
                 job.joins_set(proc.rank, &pset.name);
                 // The cached answer to gets lacks the new set.
-                self.data.host_says_more(proc);
+                self.data.host_data_changed(proc);
             }
         }
         let members = Info::new(
@@ -470,7 +453,7 @@ impl ServerState {
             if let Some(job) = self.clients.job_mut(&proc.nspace) {
                 job.leaves_set(proc.rank, name);
                 // The cached answer to gets has the old set.
-                self.data.host_says_more(proc);
+                self.data.host_data_changed(proc);
             }
         }
         self.report_deleted_sets(gone)
@@ -510,7 +493,7 @@ impl ServerState {
 impl ServerState {
     /// Handles the host environment's answer to an [`Upcall::RegisterEvents`]: waiting clients are
     /// registered or refused. A host environment without events of its own
-    /// (`PMIX_ERR_NOT_SUPPORTED`) does not stand in the way of events of others.
+    /// (`PMIX_ERR_NOT_SUPPORTED`) does not prevent events of others.
     pub fn host_registered(
         &mut self,
         id: HostRegistrationId,

@@ -1,4 +1,4 @@
-//! Errors of refused connections and refused values.
+//! Errors of refused connections.
 use super::Denial;
 use peal_model::{Nspace, Proc, UserIdentity};
 use thiserror::Error;
@@ -58,28 +58,6 @@ pub enum ConnectionRefusal {
         /// The user.
         uid: u32,
         /// The limit.
-        max: usize,
-    },
-}
-
-/// The reason for refused values of a proc.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum PutRefusal {
-    /// One key has too many values that differ by their qualifiers.
-    #[error("one key has too many values with different qualifiers")]
-    Qualified,
-    /// The values of the proc exceed their memory.
-    #[error("the values of one proc exceed {max} bytes (server.max_put_bytes)")]
-    Proc {
-        /// The limit, in bytes.
-        max: usize,
-    },
-    /// The values of the user exceed their memory.
-    #[error("the values of user {uid} exceed {max} bytes (server.max_put_bytes_per_user)")]
-    User {
-        /// The user.
-        uid: u32,
-        /// The limit, in bytes.
         max: usize,
     },
 }

@@ -1,9 +1,9 @@
 //! The server stepped by hand: requests in, actions out.
-mod asked;
 mod bounds;
 mod demand;
 mod entrances;
 mod finalized;
+mod gets;
 mod kept;
 mod kept_model;
 mod losses;
@@ -421,7 +421,7 @@ fn fences_match_by_set_and_a_second_call_is_a_second_fence() {
 }
 
 #[test]
-fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
+fn fence_continues_without_dead_proc_and_reports_it() {
     let mut stage = Stage::of(3);
     stage.fence(0, Vec::new());
     stage.fence(1, Vec::new());
@@ -620,7 +620,7 @@ fn events_get_server_marks_clients_cannot_forge() {
 }
 
 #[test]
-fn deregistered_codes_and_finalized_clients_hear_nothing() {
+fn deregistered_codes_and_finalized_clients_get_no_event() {
     let mut stage = Stage::of(3);
     stage.register(1, &[-3001, -3002]);
     stage.register(2, &[-3001]);
@@ -673,17 +673,17 @@ fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
 #[test]
 fn get_of_undefined_rank_finds_any_proc_with_the_key() {
     let mut stage = Stage::of(3);
-    let anybody = Proc::new(nspace(), rank::PMIX_RANK_UNDEF);
-    let (waiting, actions) = stage.get(0, anybody.clone(), A, &[]);
+    let any_rank = Proc::new(nspace(), rank::PMIX_RANK_UNDEF);
+    let (waiting, actions) = stage.get(0, any_rank.clone(), A, &[]);
     assert!(actions.is_empty());
     let actions = stage.commit(2, Scope::Local, A, 5);
     assert_eq!(statuses(&actions)[1].0, waiting);
     assert_eq!(value(&actions[1..], A), Some(Value::Uint32(5)));
     assert_eq!(
-        value(&stage.get(1, anybody.clone(), A, &[]).1, A),
+        value(&stage.get(1, any_rank.clone(), A, &[]).1, A),
         Some(Value::Uint32(5))
     );
-    assert!(stage.get(1, anybody, B, &[]).1.is_empty());
+    assert!(stage.get(1, any_rank, B, &[]).1.is_empty());
     assert_eq!(
         status(&stage.server.tick(MonotonicTime(2000))),
         code::PMIX_ERR_TIMEOUT

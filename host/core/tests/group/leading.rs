@@ -75,7 +75,7 @@ fn ended(sim: &mut Sim, calls: std::ops::Range<usize>) -> Result<Vec<Proc>, Stat
 }
 
 #[test]
-fn leader_is_asked_about_a_death_and_goes_on() {
+fn leader_decides_about_a_death_and_continues() {
     for servers in [1, 4] {
         let (mut sim, procs) = four(servers);
         // Who leads calls last where all are at one server: who called first must not have decided it.
@@ -216,7 +216,7 @@ fn optional_construct_bears_a_death_before_the_call_alone() {
 }
 
 #[test]
-fn members_hear_of_deaths_before_the_construct() {
+fn members_receive_deaths_before_the_construct() {
     let (mut sim, procs) = four(4);
     sim.die(&procs[3]);
     sim.deliver_all();

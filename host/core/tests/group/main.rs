@@ -8,10 +8,10 @@
     reason = "a test may panic"
 )]
 mod leading;
+mod notifications;
 mod random;
 mod scenario;
 mod sim;
-mod told;
 
 use peal_core::group::{
     ConstructDirectives, ConstructRequest, ConstructRole, GroupCallResult, ServerId,

@@ -49,7 +49,7 @@ impl Plan {
         made.group == self.name && (made.construct.is_none() || !is_outsider)
     }
 
-    /// Returns the formed group that any caller was told of, dead or alive.
+    /// Returns the formed group that any caller was notified of, dead or alive.
     fn formed(&self, sim: &Sim) -> Option<Arc<Formed>> {
         sim.made
             .iter()
@@ -199,7 +199,7 @@ fn plan(random: &mut Random, number: usize, everybody: &[Proc]) -> Plan {
     }
 }
 
-/// The calls of those who take part.
+/// The calls of participants.
 fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
     let bootstrap = random.percent(50);
     let mut deeds = Vec::new();

@@ -73,7 +73,7 @@ pub struct Sim {
     /// The last call of each kind of each proc.
     last: BTreeMap<(Proc, String, bool), usize>,
     pub sent: usize,
-    /// The last that each server was told by each.
+    /// The last decision that each server received from each.
     told: BTreeMap<(ServerId, ServerId), DecisionSeq>,
     order: Order,
     /// Deaths of procs that their server does not notice: a fault that is to be found.
@@ -196,7 +196,7 @@ impl Sim {
                     jobs.iter()
                         .for_each(|nspace| assert!(learnt.remove(nspace), "{nspace} was learnt"));
                 }
-                GroupAction::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
+                GroupAction::Notify { procs, code, infos } => self.hear(&procs, code, &infos),
             }
         }
     }

@@ -176,24 +176,24 @@ impl CaseResult {
             );
         }
         if !self.controls.is_empty() {
-            let controls = self.controls.iter().map(|asked| {
-                let targets = asked
+            let controls = self.controls.iter().map(|request| {
+                let targets = request
                     .targets
                     .iter()
                     .map(|proc| text(proc.to_string()))
                     .collect();
                 Value::Table(table([
                     ("targets", Value::Array(targets)),
-                    ("directives", infos(&asked.directives)),
+                    ("directives", infos(&request.directives)),
                 ]))
             });
             add("controls", Value::Array(controls.collect()));
         }
         if !self.reports.is_empty() {
-            let reports = self.reports.iter().map(|asked| {
+            let reports = self.reports.iter().map(|request| {
                 Value::Table(table([
-                    ("data", infos(&asked.data)),
-                    ("directives", infos(&asked.directives)),
+                    ("data", infos(&request.data)),
+                    ("directives", infos(&request.directives)),
                 ]))
             });
             add("reports", Value::Array(reports.collect()));

@@ -91,7 +91,7 @@ fn identity(text: &str) -> Result<UserIdentity, String> {
     let number = |text: &str| {
         let expected = || {
             format!(
-                "{text:?} is no user: a number is wanted, as in 1000, or two as in \"1000:100\""
+                "{text:?} is no user; it should be a number, as in 1000, or two as in \"1000:100\""
             )
         };
         text.parse().map_err(|_| expected())
@@ -310,7 +310,7 @@ impl<'de> Deserialize<'de> for CaseSettings {
                 other => {
                     let found = other.type_str();
                     return Err(format!(
-                        "{name} is of type {found}; true, false, a number or a text is wanted"
+                        "{name} is of type {found}; it should be true, false, a number or a text"
                     ));
                 }
             };
@@ -333,7 +333,7 @@ pub(super) struct CaseTime(pub(super) u64);
 impl<'de> Deserialize<'de> for CaseTime {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseTime, D::Error> {
         let expected =
-            || de::Error::custom("a time with its offset is wanted, as in 2026-01-05T09:00:00Z");
+            || de::Error::custom("it should be a time with its offset, as in 2026-01-05T09:00:00Z");
         moment(toml::value::Datetime::deserialize(from)?).ok_or_else(expected)
     }
 }

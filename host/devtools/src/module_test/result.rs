@@ -95,20 +95,24 @@ fn report(data: &[Info], directives: &[Info]) -> String {
 pub(super) fn change(change: &RegistrationChange) -> String {
     match change {
         RegistrationChange::Deregister(number) => format!("deregister {number}"),
-        RegistrationChange::Register(wish) => {
-            let codes: Vec<String> = wish.codes.iter().map(|code| status_text(*code)).collect();
+        RegistrationChange::Register(registration) => {
+            let codes: Vec<String> = registration
+                .codes
+                .iter()
+                .map(|code| status_text(*code))
+                .collect();
             let codes = if codes.is_empty() {
                 "every code".to_owned()
             } else {
                 codes.join(", ")
             };
-            let directives: String = lines(&wish.directives)
+            let directives: String = lines(&registration.directives)
                 .iter()
                 .map(|info| format!(", {info}"))
                 .collect();
             format!(
                 "register {:?} for {codes}{directives}",
-                wish.name.as_deref().unwrap_or_default()
+                registration.name.as_deref().unwrap_or_default()
             )
         }
     }
@@ -162,12 +166,12 @@ impl CaseResult {
         let controls = self
             .controls
             .iter()
-            .map(|asked| control(asked.targets.iter(), &asked.directives));
+            .map(|request| control(request.targets.iter(), &request.directives));
         parts.extend(controls.map(|line| format!("controls {line}")));
         let reports = self
             .reports
             .iter()
-            .map(|asked| report(&asked.data, &asked.directives));
+            .map(|request| report(&request.data, &request.directives));
         parts.extend(reports.map(|line| format!("logs {line}")));
         parts.join(", ")
     }
@@ -247,7 +251,7 @@ impl CaseResult {
             let got = self
                 .controls
                 .iter()
-                .map(|asked| control(asked.targets.iter(), &asked.directives));
+                .map(|request| control(request.targets.iter(), &request.directives));
             compare.compare_lists("controls", wanted.iter().map(of).collect(), got.collect());
         }
         if let Some(wanted) = &expect.reports {
@@ -257,7 +261,7 @@ impl CaseResult {
             let got = self
                 .reports
                 .iter()
-                .map(|asked| report(&asked.data, &asked.directives));
+                .map(|request| report(&request.data, &request.directives));
             compare.compare_lists("reports", wanted.iter().map(of).collect(), got.collect());
         }
         if let Some(wanted) = &expect.logs {

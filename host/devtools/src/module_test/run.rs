@@ -74,7 +74,7 @@ impl CaseReport {
 /// Loaded module in its environment.
 pub(crate) struct Loaded {
     module: Module,
-    wishes: Vec<ModuleRegistration>,
+    registrations: Vec<ModuleRegistration>,
     refused: Option<String>,
     failure: Option<CallFailure>,
     settings: CaseSettings,
@@ -109,8 +109,8 @@ impl Loaded {
         )?;
         let mut refused = None;
         let mut failure = None;
-        let wishes = match module.init(&settings.0) {
-            Ok(wishes) => wishes,
+        let registrations = match module.init(&settings.0) {
+            Ok(registrations) => registrations,
             Err(error) => {
                 match error {
                     InitError::Refused { reason, .. } => refused = Some(reason),
@@ -123,7 +123,7 @@ impl Loaded {
         };
         Ok(Loaded {
             module,
-            wishes,
+            registrations,
             refused,
             failure,
             settings: settings.clone(),
@@ -162,12 +162,16 @@ impl Loaded {
         let is_for = |registration: &ModuleRegistration| {
             registration.codes.is_empty() || registration.codes.contains(&event.code)
         };
-        let found = self.wishes.iter().enumerate().find(|(_, registration)| {
-            tag.map_or_else(|| is_for(registration), |tag| registration.tag == tag)
-        });
+        let found = self
+            .registrations
+            .iter()
+            .enumerate()
+            .find(|(_, registration)| {
+                tag.map_or_else(|| is_for(registration), |tag| registration.tag == tag)
+            });
         // A module without registrations of its own is registered by its configuration, which a
         // case does not have.
-        if found.is_none() && !self.wishes.is_empty() && tag.is_none() {
+        if found.is_none() && !self.registrations.is_empty() && tag.is_none() {
             return CaseResult {
                 is_passed_over: true,
                 ..CaseResult::default()

@@ -23,7 +23,7 @@ const CASE_FORMAT: &str = include_str!("../../../../docs/src/modules/module-test
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
-    let head = "# What the module MODULE is handed, and what must come of it: say `peal module test`. README.md tells the rest.\n\n";
+    let head = "# Inputs of the module MODULE and its expected results, for `peal module test`. README.md describes the format.\n\n";
     vec![
         ("tests/example.toml", head.to_owned() + &parts.join("\n")),
         ("tests/README.md", CASE_FORMAT.to_owned()),

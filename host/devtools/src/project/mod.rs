@@ -131,16 +131,16 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
         names.join(", ")
     );
     // For other languages `Manifest::parse` refuses the key.
-    if !language.asks_for_what_it_uses() {
+    if !language.detects_imports() {
         // A log channel needs a sink to write to.
-        let asked = if roles.contains(&Role::LogChannel) {
+        let capabilities = if roles.contains(&Role::LogChannel) {
             "\"sink\""
         } else {
             ""
         };
         let all = peal_build::capabilities().collect::<Vec<_>>().join(", ");
         text += &format!(
-            "# What the module imports beyond the call at hand, for its admin to grant, of:\n# {all}.\ncapabilities = [{asked}]\n"
+            "# Capabilities that the module imports and its admin grants, of:\n# {all}.\ncapabilities = [{capabilities}]\n"
         );
     }
     debug_assert!(Manifest::parse(&text).is_ok(), "{text}");

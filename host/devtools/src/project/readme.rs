@@ -56,26 +56,26 @@ pub fn table(name: &str, roles: &BTreeSet<Role>) -> String {
         ""
     };
     text + &format!(
-        "grants = [{grants}]    # of what it asks for, what it gets: `peal module inspect {name}.wasm`\n"
+        "grants = [{grants}]    # capabilities that it may use; `peal module inspect {name}.wasm` lists what it imports\n"
     )
 }
 
 pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     let run = if roles.contains(&Role::EventHandler) {
-        format!("peal run --events --handler {name}.wasm -- PROGRAM   # see it decide\n")
+        format!("peal run --events --handler {name}.wasm -- PROGRAM   # shows its results\n")
     } else {
         String::new()
     };
     format!(
-        "# {name}\n\nA module for Peal: {}. What it does stands in `{}`.\n\n```sh\n{}peal module build                # makes \
-         {name}.wasm; says what to install if a tool is missing\npeal module test                 \
-         # hands it what tests/*.toml says and compares what comes out\npeal module bench                # what a call \
+        "# {name}\n\nA module for Peal: {}. Its source is `{}`.\n\n```sh\n{}peal module build                # makes \
+         {name}.wasm; names tools that are missing\npeal module test                 \
+         # runs the cases of tests/*.toml\npeal module bench                # what a call \
          takes\npeal module inspect {name}.wasm  # what it does and asks \
-         for\n{run}```\n{}\nTo have it run for a site, whose server need not be restarted:\n\n\
+         for\n{run}```\n{}\nTo deploy it at a site, without a restart of the server:\n\n\
          ```sh\ncp {name}.wasm {name}.toml ~/.config/peal/modules.d/   # root's: /etc/peal/modules.d\n\
-         peal module list                 # what runs; what was wrong says `peal module reload`\n```\n\n\
-         tests/README.md says how cases are written. `sdk/` is what it is written against and `wit/` the contract beneath; both came with the `peal` that made this \
+         peal module list                 # running modules; `peal module reload` prints errors\n```\n\n\
+         tests/README.md describes the format of cases. `sdk/` has the library that it uses and `wit/` the contract; both are of the `peal` that made this \
          project.\n",
         names.join(", "),
         source(language),

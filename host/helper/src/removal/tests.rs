@@ -191,7 +191,7 @@ fn entries_of_other_kind_are_left_and_links_not_followed() {
 }
 
 #[test]
-fn no_more_is_looked_at_and_no_deeper_than_the_bounds_say() {
+fn removal_stays_within_bounds_of_number_and_depth() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().join("top");
     fs::create_dir_all(top.join("1/2/3")).unwrap();

@@ -1,4 +1,4 @@
-//! Buffers of packed data (`PMIx_Data_load` and its kin): memory, not contents.
+//! Buffers of packed data (`PMIx_Data_load` and related functions): memory, not contents.
 use crate::{
     abi::{CByteObject, CDataBuffer, CStatus},
     border,

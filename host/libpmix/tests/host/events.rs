@@ -1,4 +1,4 @@
-//! Events in a host environment: those that it raises, and those that it hears.
+//! Events in a host environment: raised and received ones.
 use crate::{
     host::{Statuses, module, report},
     server::{TestServer, array, proc},
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Events that a handler has heard.
+/// Events that a handler has received.
 #[derive(Debug, PartialEq)]
 struct Heard {
     code: Status,
@@ -71,7 +71,7 @@ fn next(heard: &mpsc::Receiver<Heard>) -> Heard {
 }
 
 #[test]
-fn default_handler_hears_of_a_lost_proc() {
+fn default_handler_receives_a_lost_proc() {
     let mut server = TestServer::start(&module(), &[]);
     let heard = listen(&mut []);
     let lost = proc("job", 3);
@@ -95,7 +95,7 @@ fn default_handler_hears_of_a_lost_proc() {
 }
 
 #[test]
-fn handlers_hear_of_the_loss_of_the_server_once() {
+fn handlers_receive_the_loss_of_the_server_once() {
     let mut server = TestServer::start(&module(), &[]);
     let heard = listen(&mut []);
     server.die();

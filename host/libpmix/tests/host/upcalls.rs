@@ -834,7 +834,7 @@ unsafe extern "C" fn finalized(
 }
 
 #[test]
-fn host_is_told_of_its_procs_with_their_objects() {
+fn host_is_notified_of_its_procs_with_their_objects() {
     for newer in [None, Some(connected2 as _)] {
         let module = CServerModule {
             client_connected: Some(connected),

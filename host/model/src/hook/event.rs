@@ -47,4 +47,8 @@ impl HookSubject for EventSubject {
             self.range = range;
         }
     }
+
+    fn range(&self) -> Option<Range> {
+        Some(self.range)
+    }
 }

@@ -1,5 +1,5 @@
 //! The hook of groups and invitations.
-use super::{BuiltInRule, Hook, HookSubject, replace};
+use super::{BuiltInRule, Hook, HookSubject, bytes_of, replace};
 use crate::{Amendment, Info, counted};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -70,5 +70,10 @@ impl HookSubject for GroupSubject {
             // The infos are those of an event, which was decided before.
             GroupOperationKind::Invite | GroupOperationKind::Join => {}
         }
+    }
+
+    fn bytes(&self) -> usize {
+        // The held call, or event, has a copy beside that of the policies.
+        bytes_of(&self.directives).saturating_mul(2)
     }
 }

@@ -38,4 +38,8 @@ impl HookSubject for LogSubject {
         replace(&mut self.directives, amendment.infos);
         replace(&mut self.data, amendment.data);
     }
+
+    fn log_data(&self) -> Option<&[Info]> {
+        Some(&self.data)
+    }
 }

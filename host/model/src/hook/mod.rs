@@ -1,9 +1,10 @@
 //! Hooks: the kinds of requests that policies decide.
 //!
 //! Each file of this directory defines one hook: the request as its policies see it, what they may
-//! amend, and the built-in rule. The table below gives its names. Elsewhere, a hook has a place
-//! where its requests are held (`policy_gate` of `peal-core`), the interface of its policies
-//! (`wit/roles.wit`, `Instance::decide` of `peal-sandbox`), and a setting for its default.
+//! amend, and the built-in rule. Each of the two tables below has a row for it: its names, and the
+//! type of its request. Elsewhere, a hook has a place where its requests are held (`policy_gate` of
+//! `peal-core`), the interface of its policies (`wit/roles.wit`, `Instance::decide` of
+//! `peal-sandbox`), and a setting for its default.
 mod connection;
 mod event;
 mod group;
@@ -115,6 +116,18 @@ trait HookSubject {
 
     fn amend(&mut self, amendment: Amendment);
 
+    fn range(&self) -> Option<Range> {
+        None
+    }
+
+    fn log_data(&self) -> Option<&[Info]> {
+        None
+    }
+
+    fn is_answered_by_policy(&self) -> bool {
+        false
+    }
+
     fn bytes(&self) -> usize {
         bytes_of(self.infos()).saturating_add(bytes_of(self.directives()))
     }
@@ -135,58 +148,52 @@ fn replace(infos: &mut Vec<Info>, replacement: Option<Vec<Info>>) {
     }
 }
 
-/// Subject of a policy request, by hook. The hook of events has two.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum PolicySubject {
+macro_rules! subjects {
+    ($($(#[$doc:meta])* $Subject:ident($Type:ident);)+) => {
+        /// Subject of a policy request, by hook. The hook of events has two.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        pub enum PolicySubject {
+            $($(#[$doc])* $Subject($Type),)+
+        }
+
+        impl PolicySubject {
+            fn part(&self) -> &dyn HookSubject {
+                match self {
+                    $(PolicySubject::$Subject(subject) => subject,)+
+                }
+            }
+
+            fn part_mut(&mut self) -> &mut dyn HookSubject {
+                match self {
+                    $(PolicySubject::$Subject(subject) => subject,)+
+                }
+            }
+        }
+    };
+}
+
+subjects! {
     /// A connection.
-    Connection(ConnectionSubject),
+    Connection(ConnectionSubject);
     /// An event that is raised, and whether it reaches other users.
-    Event(EventSubject),
+    Event(EventSubject);
     /// A registration for events.
-    Registration(RegistrationSubject),
+    Registration(RegistrationSubject);
     /// Job control.
-    JobControl(JobControlSubject),
+    JobControl(JobControlSubject);
     /// Monitoring of procs, files or resource usage.
-    Monitor(MonitorSubject),
+    Monitor(MonitorSubject);
     /// Provision of nodes, and by which module.
-    Provision(ProvisionSubject),
+    Provision(ProvisionSubject);
     /// A log request.
-    Log(LogSubject),
+    Log(LogSubject);
     /// An operation on a group.
-    Group(GroupSubject),
+    Group(GroupSubject);
     /// A spawn.
-    Spawn(SpawnSubject),
+    Spawn(SpawnSubject);
 }
 
 impl PolicySubject {
-    fn part(&self) -> &dyn HookSubject {
-        match self {
-            PolicySubject::Connection(subject) => subject,
-            PolicySubject::Event(subject) => subject,
-            PolicySubject::Registration(subject) => subject,
-            PolicySubject::JobControl(subject) => subject,
-            PolicySubject::Monitor(subject) => subject,
-            PolicySubject::Provision(subject) => subject,
-            PolicySubject::Log(subject) => subject,
-            PolicySubject::Group(subject) => subject,
-            PolicySubject::Spawn(subject) => subject,
-        }
-    }
-
-    fn part_mut(&mut self) -> &mut dyn HookSubject {
-        match self {
-            PolicySubject::Connection(subject) => subject,
-            PolicySubject::Event(subject) => subject,
-            PolicySubject::Registration(subject) => subject,
-            PolicySubject::JobControl(subject) => subject,
-            PolicySubject::Monitor(subject) => subject,
-            PolicySubject::Provision(subject) => subject,
-            PolicySubject::Log(subject) => subject,
-            PolicySubject::Group(subject) => subject,
-            PolicySubject::Spawn(subject) => subject,
-        }
-    }
-
     /// Returns the hook that decides.
     pub fn hook(&self) -> Hook {
         self.part().hook()
@@ -231,17 +238,16 @@ impl PolicySubject {
 
     /// Returns the range of an event, with the amendments; `None` for other subjects.
     pub fn range(&self) -> Option<Range> {
-        match self {
-            PolicySubject::Event(subject) => Some(subject.range),
-            _ => None,
-        }
+        self.part().range()
     }
 
     /// Returns the data of a log request, with the amendments; `None` for other subjects.
     pub fn log_data(&self) -> Option<&[Info]> {
-        match self {
-            PolicySubject::Log(subject) => Some(&subject.data),
-            _ => None,
-        }
+        self.part().log_data()
+    }
+
+    /// Returns true if the infos that the granting policy returns are the answer to the requester.
+    pub fn is_answered_by_policy(&self) -> bool {
+        self.part().is_answered_by_policy()
     }
 }

@@ -1,5 +1,5 @@
 //! The hook of monitors of procs, files and resource usage.
-use super::{BuiltInRule, Hook, HookSubject, replace};
+use super::{BuiltInRule, Hook, HookSubject, bytes_of, replace};
 use crate::{Amendment, Info, counted};
 use serde::{Deserialize, Serialize};
 use std::slice;
@@ -37,5 +37,12 @@ impl HookSubject for MonitorSubject {
 
     fn amend(&mut self, amendment: Amendment) {
         replace(&mut self.directives, amendment.infos);
+    }
+
+    fn bytes(&self) -> usize {
+        // The held request has a copy of the monitor beside that of the policies.
+        bytes_of(self.infos())
+            .saturating_mul(2)
+            .saturating_add(bytes_of(&self.directives))
     }
 }

@@ -36,6 +36,11 @@ impl HookSubject for ProvisionSubject {
     // The directives are those of the job-control request, which was decided before.
     fn amend(&mut self, _amendment: Amendment) {}
 
+    // The policy provides the nodes, so it alone can say which.
+    fn is_answered_by_policy(&self) -> bool {
+        true
+    }
+
     fn bytes(&self) -> usize {
         let texts = self.nodes.iter().chain(&self.image);
         texts

@@ -1,4 +1,4 @@
-//! Built-in rules: who may do what where no policy decides. `peal-core` applies them.
+//! Built-in rules: permissions where no policy decides. `peal-core` applies them.
 use crate::{ConnectionKind, Value};
 
 /// The rule of a hook, with the data of the request that it needs beside the requester and the

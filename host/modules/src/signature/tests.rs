@@ -1,9 +1,9 @@
-//! Signatures as minisign 0.11 makes them, and what is none.
+//! Signatures as minisign 0.11 makes them, and other texts.
 use super::*;
 
 const SIGNED: &[u8] = b"the quick component";
 const KEY: &str = "RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT";
-const STRANGER: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+const UNTRUSTED: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 /// Of `minisign -S`.
 const SIGNATURE: &str = "\
 untrusted comment: signature from minisign secret key
@@ -28,8 +28,8 @@ fn checked(text: &str, bytes: &[u8], keys: &[TrustedKey]) -> Result<Signer, Sign
 }
 
 #[test]
-fn a_signature_of_minisign_is_told_from_all_others() {
-    let keys = [key(STRANGER), key(KEY)];
+fn signature_of_minisign_is_distinguished_from_others() {
+    let keys = [key(UNTRUSTED), key(KEY)];
     let signer = checked(SIGNATURE, SIGNED, &keys).unwrap();
     assert_eq!(
         (signer.key, signer.comment.as_str()),
@@ -38,7 +38,7 @@ fn a_signature_of_minisign_is_told_from_all_others() {
     let id = key(KEY).id();
     assert_eq!(
         checked(SIGNATURE, SIGNED, &keys[..1]),
-        Err(SignatureError::Stranger(id))
+        Err(SignatureError::UntrustedKey(id))
     );
     assert_eq!(checked(LEGACY, SIGNED, &keys), Err(SignatureError::Legacy));
     assert_eq!(
@@ -96,7 +96,7 @@ fn any_change_of_signature_is_refused_without_panic() {
 fn signature_requirement_follows_rules_of_owner() {
     let rules = Modules {
         require_signature: vec![ModuleOwner::Site, ModuleOwner::User],
-        trusted_keys: vec![key(STRANGER)],
+        trusted_keys: vec![key(UNTRUSTED)],
         user_keys: vec![key(KEY)],
         ..Modules::default()
     };

@@ -91,7 +91,7 @@ impl AdminAccess {
     }
 
     /// Describes the permitted callers in words.
-    pub(crate) fn who(&self) -> String {
+    pub(crate) fn admins(&self) -> String {
         let group = self
             .group
             .as_ref()
@@ -151,7 +151,7 @@ mod tests {
                 .any(|(uid, gid)| access.allows(caller(*uid, *gid)))
         );
         assert_eq!(
-            access.who(),
+            access.admins(),
             "root, user 1000, or a member of group \"admins\""
         );
         let none = AdminAccess {
@@ -159,7 +159,7 @@ mod tests {
             group: None,
         };
         assert!(!none.allows(caller(65_534, 4_000_000)));
-        assert_eq!(none.who(), "root, user 1000");
+        assert_eq!(none.admins(), "root, user 1000");
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub enum ChainLevels {
 #[serde(rename_all = "kebab-case")]
 pub enum ChainSources {
     /// Every source.
-    Anybody,
+    Any,
     /// The resource manager.
     ResourceManager,
     /// These procs.
@@ -181,7 +181,7 @@ impl From<ChainLevels> for ClassFilter {
 impl From<&SourceFilter> for ChainSources {
     fn from(sources: &SourceFilter) -> ChainSources {
         match sources {
-            SourceFilter::Anybody => ChainSources::Anybody,
+            SourceFilter::Any => ChainSources::Any,
             SourceFilter::ResourceManager => ChainSources::ResourceManager,
             SourceFilter::These(procs) => {
                 ChainSources::Procs(procs.iter().map(to_chain_proc).collect())
@@ -195,7 +195,7 @@ impl TryFrom<&ChainSources> for SourceFilter {
 
     fn try_from(sources: &ChainSources) -> Result<SourceFilter, IdentError> {
         Ok(match sources {
-            ChainSources::Anybody => SourceFilter::Anybody,
+            ChainSources::Any => SourceFilter::Any,
             ChainSources::ResourceManager => SourceFilter::ResourceManager,
             ChainSources::Procs(procs) => SourceFilter::These(ProcSet::of(parse_procs(procs)?)),
         })
@@ -297,7 +297,7 @@ mod tests {
                     ClassFilter::JobSpecific,
                 ][at % 4],
                 sources: [
-                    SourceFilter::Anybody,
+                    SourceFilter::Any,
                     SourceFilter::ResourceManager,
                     SourceFilter::These(ProcSet::of(job.clone())),
                 ][at % 3]

@@ -183,7 +183,7 @@ async fn serve(
         }
     };
     let (mut reader, mut writer) = stream.into_split();
-    let who = access.who();
+    let admins = access.admins();
     let has_group = access.has_group();
     // The lookup of groups may wait for a directory service.
     if !tokio::task::spawn_blocking(move || access.allows(caller))
@@ -210,7 +210,7 @@ async fn serve(
             "; admin.group in its configuration can permit the members of a group"
         };
         let reason = format!(
-            "user {} may not administer this server: {who} may{hint}",
+            "user {} may not administer this server: {admins} may{hint}",
             caller.uid
         );
         return write_reply(&mut writer, &AdminReply::Refused { reason }).await;

@@ -13,7 +13,7 @@ const TIME: Duration = Duration::from_secs(60);
 
 /// Error of a call.
 #[derive(Debug, Error)]
-pub enum AskError {
+pub enum AdminRequestError {
     /// No server listens on the socket.
     #[error("no server answers on {path:?}")]
     Connect {
@@ -50,8 +50,8 @@ pub struct Answers {
 }
 
 /// Sends a call to the server on a socket.
-pub fn ask(path: &Path, call: &AdminRequest) -> Result<Answers, AskError> {
-    let mut stream = UnixStream::connect(path).map_err(|source| AskError::Connect {
+pub fn request(path: &Path, call: &AdminRequest) -> Result<Answers, AdminRequestError> {
+    let mut stream = UnixStream::connect(path).map_err(|source| AdminRequestError::Connect {
         path: path.to_owned(),
         source,
     })?;
@@ -59,7 +59,7 @@ pub fn ask(path: &Path, call: &AdminRequest) -> Result<Answers, AskError> {
         peal: PROTOCOL,
         call,
     })
-    .map_err(|source| AskError::NotUnderstood {
+    .map_err(|source| AdminRequestError::NotUnderstood {
         path: path.to_owned(),
         source,
     })?;
@@ -77,23 +77,23 @@ pub fn ask(path: &Path, call: &AdminRequest) -> Result<Answers, AskError> {
 
 impl Answers {
     /// Returns the next reply. Fails if it is not received within a minute.
-    pub fn reply(&mut self) -> Result<AdminReply, AskError> {
+    pub fn reply(&mut self) -> Result<AdminReply, AdminRequestError> {
         self.line(Some(TIME))
     }
 
     /// Waits for the next reply without a time limit.
-    pub fn wait(&mut self) -> Result<AdminReply, AskError> {
+    pub fn wait(&mut self) -> Result<AdminReply, AdminRequestError> {
         self.line(None)
     }
 
     /// Waits for the last reply to `drain` and `stop`, which is sent when the server has ended.
-    pub fn end(mut self) -> Result<AdminReply, AskError> {
+    pub fn end(mut self) -> Result<AdminReply, AdminRequestError> {
         self.wait()
     }
 
-    fn line(&mut self, within: Option<Duration>) -> Result<AdminReply, AskError> {
+    fn line(&mut self, within: Option<Duration>) -> Result<AdminReply, AdminRequestError> {
         let path = self.path.clone();
-        let broken = |source| AskError::BrokenOff {
+        let broken = |source| AdminRequestError::BrokenOff {
             path: path.clone(),
             source,
         };
@@ -110,7 +110,7 @@ impl Answers {
         if line.is_empty() {
             return Err(broken(io::ErrorKind::UnexpectedEof.into()));
         }
-        serde_json::from_slice(&line).map_err(|source| AskError::NotUnderstood {
+        serde_json::from_slice(&line).map_err(|source| AdminRequestError::NotUnderstood {
             path: path.clone(),
             source,
         })

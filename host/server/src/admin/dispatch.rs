@@ -47,7 +47,7 @@ pub enum ProcessCommand {
         /// Request.
         call: ModuleCall,
         /// Sender of the reply.
-        tell: oneshot::Sender<Result<AdminReply, String>>,
+        reply: oneshot::Sender<Result<AdminReply, String>>,
     },
 }
 
@@ -201,7 +201,7 @@ impl AdminDispatcher {
                 .flatten()
                 .map(AdminReply::Reloaded),
             AdminRequest::Module(call) => self
-                .request_result(|tell| ProcessCommand::Module { call, tell })
+                .request_result(|reply| ProcessCommand::Module { call, reply })
                 .await
                 .flatten(),
         };

@@ -21,7 +21,7 @@ pub use chain::{
     Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources,
 };
 pub use channel::{AdminChannel, JobJournal};
-pub use client::{Answers, AskError, ask};
+pub use client::{AdminRequestError, Answers, request};
 pub use dispatch::{AdminParts, JobRegistrar, ProcessCommand};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,

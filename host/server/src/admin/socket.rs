@@ -233,11 +233,16 @@ impl SocketClaim {
             _ => {}
         }
         let listener = UnixListener::bind(&temporary).map_err(of("binding"))?;
-        if let Some(group) = group {
-            std::os::unix::fs::chown(&temporary, None, Some(group.gid))
-                .map_err(of("setting its group"))?;
-        }
-        let mode = if group.is_some() { 0o660 } else { 0o600 };
+        let mode = match group {
+            None => 0o600,
+            Some(group) => match std::os::unix::fs::chown(&temporary, None, Some(group.gid)) {
+                Ok(()) => 0o660,
+                // A server that is not root, and not in that group. The kernel's credentials of a caller
+                // decide in any case; the mode only keeps others from trying.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => 0o666,
+                Err(error) => return Err(of("setting its group")(error)),
+            },
+        };
         fs::set_permissions(&temporary, Permissions::from_mode(mode))
             .map_err(of("setting its permissions"))?;
         // Read before the rename, after which another program could replace the socket.

@@ -170,7 +170,7 @@ impl SharedChain {
         } = passing;
         let results = Arc::new(results);
         let reached = ReachedJobs::new(entered.reach, entered.jobs);
-        self.notices.tell(Notice::Passed {
+        self.notices.notify(Notice::Passed {
             event: entered.event,
             results: results.clone(),
             reached,
@@ -297,7 +297,7 @@ impl Chains {
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared
             .notices
-            .tell(Notice::EventEntered(entered.event.clone()));
+            .notify(Notice::EventEntered(entered.event.clone()));
         self.route.pass(
             None,
             EventInFlight {

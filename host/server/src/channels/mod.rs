@@ -156,7 +156,7 @@ pub(crate) enum LogRequester {
     /// A client or tool of this server.
     Client(RequestId),
     /// None: the request results from another one.
-    Nobody,
+    Untracked,
     /// The host environment or another server, which waits for the status.
     Waits(oneshot::Sender<Status>),
 }
@@ -170,7 +170,7 @@ pub(crate) struct LogAnswer {
 impl LogRequester {
     /// Sends the result to a waiting requester. Returns the answer to a client, which the caller
     /// must send.
-    fn tell(self, result: LogResult) -> Option<LogAnswer> {
+    fn answer(self, result: LogResult) -> Option<LogAnswer> {
         match self {
             // Returned, because the actor calls this as well and needs no message to itself.
             LogRequester::Client(to) => {
@@ -179,9 +179,9 @@ impl LogRequester {
                     reply: result.reply(),
                 });
             }
-            LogRequester::Nobody => {}
+            LogRequester::Untracked => {}
             // Ignore the error: the requester may no longer wait.
-            LogRequester::Waits(tell) => drop(tell.send(result.status)),
+            LogRequester::Waits(reply_to) => drop(reply_to.send(result.status)),
         }
         None
     }
@@ -352,7 +352,7 @@ impl Channels {
             Err(malformed) => {
                 tracing::debug!(source = writing::source_name(&request), %malformed, "malformed log request refused");
                 self.writer.metrics.counters().log_requests.count();
-                return to.tell(malformed.status().into());
+                return to.answer(malformed.status().into());
             }
         };
         let user = request.identity.map(|identity| identity.uid);
@@ -378,7 +378,7 @@ impl Channels {
         let Subject::Request { to, .. } = subject else {
             return None;
         };
-        to.tell(LogResult::refused(
+        to.answer(LogResult::refused(
             code::PMIX_ERR_OUT_OF_RESOURCE,
             limit.info(),
         ))

@@ -166,7 +166,7 @@ impl ChannelWorker {
     fn report(&self, subject: Subject, result: LogResult) {
         if let Subject::Request { to, .. } = subject {
             self.writer.metrics.counters().log_requests.count();
-            if let Some(LogAnswer { to, reply }) = to.tell(result) {
+            if let Some(LogAnswer { to, reply }) = to.answer(result) {
                 self.handle.answer(to, reply);
             }
         }

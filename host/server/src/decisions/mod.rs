@@ -68,7 +68,7 @@ pub struct HostedPolicies {
 pub enum PolicyError {
     /// The server does not call policies for this hook yet.
     #[error("hook {0} calls no policies; these hooks do: {hooks}", hooks = policed_hooks())]
-    NotAsked(Hook),
+    NoPolicies(Hook),
     /// The requested placement is not possible.
     #[error(transparent)]
     Place(#[from] RegistrationError),
@@ -91,7 +91,7 @@ impl HostedPolicies {
         policy: impl Into<HostedPolicy>,
     ) -> Result<(), PolicyError> {
         if Role::policy(hook).is_none() {
-            return Err(PolicyError::NotAsked(hook));
+            return Err(PolicyError::NoPolicies(hook));
         }
         let policy = policy.into();
         Ok(self.hooks.entry(hook).or_default().register(
@@ -140,7 +140,7 @@ impl HookPolicies {
 
 /// Handle of the worker of a hook.
 struct HookWorkerHandle {
-    ask: mpsc::Sender<DecisionRequest>,
+    requests: mpsc::Sender<DecisionRequest>,
     panel: watch::Sender<Arc<HookPolicies>>,
     /// True if a policy is or was active. Requests may still wait for the worker then, and later
     /// ones must not overtake them.
@@ -201,7 +201,7 @@ impl Decisions {
             let panel = HookPolicies::new(hook, chain, &self.metrics);
             let decides = panel.decides;
             let (panel, seated) = watch::channel(Arc::new(panel));
-            let (ask, asked) = mpsc::channel(self.queue);
+            let (requests, queue) = mpsc::channel(self.queue);
             let pool = self.pool.clone();
             let handle = self.handle.clone();
             let metrics = self.metrics.clone();
@@ -216,12 +216,12 @@ impl Decisions {
                     shadows,
                     audit,
                 }
-                .run(asked),
+                .run(queue),
             );
             self.hook_workers.insert(
                 hook,
                 HookWorkerHandle {
-                    ask,
+                    requests,
                     panel,
                     decides,
                 },
@@ -245,7 +245,7 @@ impl Decisions {
     /// Submits a request to the policies of a hook. Returns the verdict if it is known at once: if
     /// no policy is active, the built-in rule decides; if too many requests wait, the request is
     /// denied.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &self,
         id: DecisionId,
         request: Arc<PolicyRequest>,
@@ -268,7 +268,7 @@ impl Decisions {
             ));
         }
         entry
-            .ask
+            .requests
             .try_send(DecisionRequest {
                 id,
                 request,

@@ -31,12 +31,12 @@ pub(super) struct PolicyWorker {
 }
 
 impl PolicyWorker {
-    pub(super) async fn run(self, mut asked: mpsc::Receiver<DecisionRequest>) {
-        while let Some(mut request) = asked.recv().await {
+    pub(super) async fn run(self, mut queue: mpsc::Receiver<DecisionRequest>) {
+        while let Some(mut request) = queue.recv().await {
             let span = mem::replace(&mut request.span, Span::none());
             // If more requests wait, the writer thread of the trail writes, so that the disk does
             // not delay them.
-            let by = if asked.is_empty() {
+            let by = if queue.is_empty() {
                 CommitThread::Caller
             } else {
                 CommitThread::Thread
@@ -61,13 +61,13 @@ impl PolicyWorker {
     }
 
     /// Decides one request by the policies of the hook, and reports the verdict to the server.
-    async fn decide(&self, asked: DecisionRequest, by: CommitThread) {
+    async fn decide(&self, request: DecisionRequest, by: CommitThread) {
         let DecisionRequest {
             id,
             request,
             default,
             ..
-        } = asked;
+        } = request;
         // Keep the policies until the end, so that no module that decides is stopped before.
         let panel = self.panel.borrow().clone();
         let audit = self.audit.clone();
@@ -181,7 +181,7 @@ fn walk(
     let mut watch = Stopwatch::start();
     loop {
         let pending = match run.advance() {
-            NextPolicy::Ask(pending) => pending,
+            NextPolicy::Call(pending) => pending,
             NextPolicy::Done(ConcludedRun { verdict, .. }) => {
                 return PolicyRunEnd { verdict, shadows };
             }

@@ -399,7 +399,7 @@ mod tests {
 
     #[needs(socket_diagnosis)]
     #[test]
-    fn diagnosis_tells_closed_sockets_from_families_it_lacks() {
+    fn diagnosis_distinguishes_closed_sockets_from_lacking_families() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (stream, far, near) = connection(&listener);
         let (_accepted, _) = listener.accept().unwrap();

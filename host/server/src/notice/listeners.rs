@@ -32,7 +32,7 @@ pub struct Notices {
 pub struct RecordedNotice {
     /// The notice.
     pub notice: Notice,
-    /// Sender of [`Notices::tell_recorded`], which waits until the recorder drops it.
+    /// Sender of [`Notices::notify_recorded`], which waits until the recorder drops it.
     pub written: Option<oneshot::Sender<()>>,
 }
 
@@ -54,7 +54,7 @@ struct NoticeBacklog {
 
 impl NoticeSender {
     /// Sends a notice without waiting.
-    fn tell(&self, notice: &Notice) {
+    fn notify(&self, notice: &Notice) {
         if !(self.wants)(notice) {
             return;
         }
@@ -107,12 +107,12 @@ impl Notices {
     }
 
     /// Sends a notice to all listeners.
-    pub fn tell(&self, notice: Notice) {
+    pub fn notify(&self, notice: Notice) {
         self.send(notice, None);
     }
 
     /// Sends a notice to all listeners, and waits until it is in the record, if there is one.
-    pub async fn tell_recorded(&self, notice: Notice) {
+    pub async fn notify_recorded(&self, notice: Notice) {
         let (written, is_written) = oneshot::channel();
         self.send(notice, Some(written));
         // The sender is dropped, and never used.
@@ -124,7 +124,7 @@ impl Notices {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
-            .for_each(|sender| sender.tell(&notice));
+            .for_each(|sender| sender.notify(&notice));
         if let Some(record) = self.record.as_ref().filter(|_| notice.is_for_record()) {
             // Ignore the error: the record may no longer be kept.
             let _ = record.send(RecordedNotice { notice, written });
@@ -244,13 +244,13 @@ mod tests {
         let (notices, mut record) = notices.recorded();
         let nspace = Nspace::new("job").unwrap();
         for _ in 0..BACKLOG + 10 {
-            notices.tell(passed(&event(Vec::new())));
+            notices.notify(passed(&event(Vec::new())));
         }
         let ended = Notice::JobEnded {
             nspace,
             exit_status: 3,
         };
-        notices.tell(ended.clone());
+        notices.notify(ended.clone());
         drop(notices);
         let mut recorded = || Some(record.blocking_recv()?.notice);
         assert_eq!((recorded(), recorded()), (Some(ended.clone()), None));
@@ -268,9 +268,9 @@ mod tests {
         };
         let notices = Notices::default();
         // Without a record there is nothing to wait for.
-        notices.tell_recorded(started()).await;
+        notices.notify_recorded(started()).await;
         let (notices, mut record) = notices.recorded();
-        let mut told = pin!(notices.tell_recorded(started()));
+        let mut told = pin!(notices.notify_recorded(started()));
         let recorded = tokio::select! {
             biased;
             () = &mut told => panic!("the record does not have the notice"),
@@ -297,7 +297,7 @@ mod tests {
             Value::DataArray(DataArray::infos(infos)),
         )]);
         for _ in 0..10 {
-            notices.tell(passed(&large));
+            notices.notify(passed(&large));
         }
         assert_eq!(slow.blocking_recv(), Some(ListenerItem::Missed(7)));
         for _ in 0..3 {
@@ -306,7 +306,7 @@ mod tests {
                 Some(ListenerItem::Notice(passed(&large)))
             );
         }
-        notices.tell(passed(&large));
+        notices.notify(passed(&large));
         assert_eq!(
             slow.blocking_recv(),
             Some(ListenerItem::Notice(passed(&large))),

@@ -53,9 +53,9 @@ pub struct RequestedTermination {
 impl RequestedTermination {
     /// Returns the termination request of an owner's chain, if it made one.
     pub(crate) fn by(chain: &ChainResults) -> Option<RequestedTermination> {
-        let (step, wish) = last_request(&chain.steps)?;
+        let (step, request) = last_request(&chain.steps)?;
         Some(RequestedTermination {
-            request: wish,
+            request,
             owner: chain.owner.clone(),
             handler: step.name.clone(),
         })

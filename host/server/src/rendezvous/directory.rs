@@ -153,7 +153,7 @@ impl RendezvousDirectory {
                     self.remove(name);
                 }
             } else if let Some(Found {
-                owner: DirectoryOwner::Nobody,
+                owner: DirectoryOwner::NoServer,
                 ..
             }) = self.look_at(name)
             {
@@ -313,12 +313,12 @@ impl RendezvousDirectory {
             // here.
             (LockState::Held, pid) => DirectoryOwner::Process(pid.unwrap_or_default()),
             // The process id may belong to another process by now.
-            (LockState::Free, _) => DirectoryOwner::Nobody,
+            (LockState::Free, _) => DirectoryOwner::NoServer,
             // Servers of the C library have no lock file.
             (LockState::None, Some(pid)) if Path::new(&format!("/proc/{pid}")).exists() => {
                 DirectoryOwner::Process(pid)
             }
-            (LockState::None, _) => DirectoryOwner::Nobody,
+            (LockState::None, _) => DirectoryOwner::NoServer,
         };
         Some(Found {
             owner,
@@ -343,7 +343,7 @@ struct Found {
 /// Server that a file belongs to.
 enum DirectoryOwner {
     Process(u32),
-    Nobody,
+    NoServer,
 }
 
 /// State of the lock beside a file.

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) fn contents(
     uri: &ServerUri,
     pid: u32,
-    who: UserIdentity,
+    owner: UserIdentity,
     started: SystemTime,
 ) -> String {
     let seconds = started
@@ -18,8 +18,8 @@ pub(super) fn contents(
         .as_secs();
     format!(
         "{uri}\n{SERVED_VERSION}\n{pid}\n{}:{}\n{}\n\n",
-        who.uid,
-        who.gid,
+        owner.uid,
+        owner.gid,
         ctime(seconds)
     )
 }

@@ -183,11 +183,11 @@ impl Rendezvous {
         namespaces: &[Nspace],
     ) -> Result<Rendezvous, RendezvousError> {
         let pid = std::process::id();
-        let who = UserIdentity {
+        let owner = UserIdentity {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
-        let contents = file::contents(uri, pid, who, SystemTime::now());
+        let contents = file::contents(uri, pid, owner, SystemTime::now());
         let host = &settings.hostname;
         let mut names = vec![format!("pmix.{host}.tool.{pid}")];
         for nspace in std::iter::once(&uri.proc.nspace).chain(namespaces) {

@@ -90,13 +90,13 @@ impl Shadows {
         look: impl FnOnce(&Module) -> ShadowCall + Send + 'static,
     ) {
         let inner = self.0.clone();
-        let whose = owner.clone();
+        let owner_copy = owner.clone();
         let shadow = module.clone();
         // Do not wait for the pool: a shadow module must never delay live traffic.
         let looked = self.0.pool.try_run(move || {
             let seen = look(&shadow);
             inner.metrics.counters().shadow_calls.count();
-            inner.reports.note(&whose, &shadow, seen);
+            inner.reports.note(&owner_copy, &shadow, seen);
         });
         if looked.is_err() {
             self.0.metrics.counters().shadow_calls_skipped.count();
@@ -144,7 +144,7 @@ fn call_policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCal
     let would = loop {
         let pending = match run.advance() {
             NextPolicy::Done(decided) => break decided.verdict,
-            NextPolicy::Ask(pending) => pending,
+            NextPolicy::Call(pending) => pending,
         };
         // A policy behind it that was not called has no answer, so it counts as passing.
         run = match later.pop_front_if(|(name, _)| **name == *pending.name()) {
@@ -269,12 +269,12 @@ fn call_handler(
             counted(changes.len(), "registration")
         ));
     }
-    for (asked, times) in [
+    for (request, times) in [
         ("requested job control", controls.len()),
         ("logged", reports.len()),
     ] {
         if times > 0 {
-            would.push(format!("{asked}, times {times}"));
+            would.push(format!("{request}, times {times}"));
         }
     }
     let difference = (!would.is_empty()).then(|| {

@@ -41,7 +41,7 @@ pub struct MailSettings {
     /// Maximum time for connecting and for each reply.
     pub timeout: Duration,
     /// Maximum time for the reply to a message. After it the result is unknown and the message is
-    /// sent again: RFC 5321 asks for ten minutes.
+    /// sent again: RFC 5321 requires ten minutes.
     pub data_timeout: Duration,
 }
 

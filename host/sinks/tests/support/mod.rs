@@ -1,4 +1,5 @@
-//! Support for tests of sinks: paths of the test servers, certificates, waiting for what is to come, processes that end with a test.
+//! Support for tests of sinks: paths of the test servers, certificates, waiting for what is to
+//! come, processes that end with a test.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod rsyslog;
@@ -61,7 +62,7 @@ pub fn test_server_file(file: &str) -> PathBuf {
     file
 }
 
-/// A port that nobody listened to a moment ago. It is below those that the system gives to connections,
+/// A port without a listener a moment ago. It is below those that the system gives to connections,
 /// so that none of other tests takes it, and test processes begin at different ones.
 pub fn free_port() -> u16 {
     const FIRST: u32 = 20_000;

@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    fn asked(of: UsageOf, fields: &[KeyName]) -> UsageRequest {
+    fn usage_request(of: UsageOf, fields: &[KeyName]) -> UsageRequest {
         UsageRequest {
             of,
             fields: fields.iter().map(|key| (*key).into()).collect(),
@@ -231,7 +231,7 @@ mod tests {
             procs: Vec::new(),
             pids: [std::process::id()].into(),
         };
-        let found = measure(&asked(own(), &[]), me(), &no_pid).unwrap();
+        let found = measure(&usage_request(own(), &[]), me(), &no_pid).unwrap();
         assert_eq!(found[0].key, key::PMIX_PROC_RESOURCE_USAGE);
         let infos = inner(&found[0]);
         assert_eq!(
@@ -259,7 +259,7 @@ mod tests {
             Some(Value::Time(1_700_000_000..))
         ));
 
-        let found = measure(&asked(own(), &[key::PMIX_PROC_CPU]), me(), &no_pid).unwrap();
+        let found = measure(&usage_request(own(), &[key::PMIX_PROC_CPU]), me(), &no_pid).unwrap();
         let infos = inner(&found[0]);
         let keys: Vec<&str> = infos.iter().map(|info| info.key.as_str()).collect();
         assert_eq!(
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn usage_of_other_users_processes_is_not_reported() {
-        let init = asked(
+        let init = usage_request(
             UsageOf::Procs {
                 procs: Vec::new(),
                 pids: [1].into(),
@@ -290,7 +290,7 @@ mod tests {
             measure(&init, other_user, &no_pid).unwrap_err().0,
             code::PMIX_ERR_NO_PERMISSIONS
         );
-        let gone = asked(
+        let gone = usage_request(
             UsageOf::Procs {
                 procs: Vec::new(),
                 pids: [u32::MAX].into(),
@@ -298,7 +298,7 @@ mod tests {
             &[],
         );
         assert!(is_missing(&measure(&gone, me(), &no_pid)));
-        let unknown = asked(
+        let unknown = usage_request(
             UsageOf::Procs {
                 procs: vec![Proc::all(peal_model::Nspace::new("job").unwrap())],
                 pids: [].into(),
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn node_usage_has_memory_disks_and_networks() {
-        let found = measure(&asked(UsageOf::Node, &[]), me(), &no_pid).unwrap();
+        let found = measure(&usage_request(UsageOf::Node, &[]), me(), &no_pid).unwrap();
         let infos = inner(&found[0]);
         assert_eq!(
             infos[0],
@@ -327,7 +327,7 @@ mod tests {
             );
         }
         let nets = measure(
-            &asked(UsageOf::Networks(["lo".to_owned()].into()), &[]),
+            &usage_request(UsageOf::Networks(["lo".to_owned()].into()), &[]),
             me(),
             &no_pid,
         )
@@ -338,20 +338,21 @@ mod tests {
             Info::new(key::PMIX_NETWORK_ID, Value::string("lo"))
         );
         let fields = [key::PMIX_NODE_LOAD_AVG, key::PMIX_NETWORK_RESOURCE_USAGE];
-        let nested = inner(&measure(&asked(UsageOf::Node, &fields), me(), &no_pid).unwrap()[0]);
+        let nested =
+            inner(&measure(&usage_request(UsageOf::Node, &fields), me(), &no_pid).unwrap()[0]);
         assert!(
             nested
                 .iter()
                 .any(|info| info.key == key::PMIX_NETWORK_RESOURCE_USAGE)
         );
         assert!(is_missing(&measure(
-            &asked(UsageOf::Disks(["no such".to_owned()].into()), &[]),
+            &usage_request(UsageOf::Disks(["no such".to_owned()].into()), &[]),
             me(),
             &no_pid
         )));
         let elsewhere = UsageRequest {
             nodes: ["elsewhere".to_owned()].into(),
-            ..asked(UsageOf::Node, &[])
+            ..usage_request(UsageOf::Node, &[])
         };
         assert!(is_missing(&measure(&elsewhere, me(), &no_pid)));
     }

@@ -385,7 +385,7 @@ fn peer() -> BoxedStrategy<PeerKind> {
     .boxed()
 }
 
-/// A handshake of a client that speaks this way.
+/// A handshake of a client with this dialect.
 pub fn hello(codec: Codec) -> BoxedStrategy<Hello> {
     let Codec {
         dialect,

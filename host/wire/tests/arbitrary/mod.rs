@@ -9,7 +9,7 @@ use peal_model::CommandCode;
 use peal_wire::{BufferType, Codec, DecodeLimits, Dialect, fuzz::DIALECTS};
 use proptest::{prelude::*, sample::select};
 
-/// Any way to speak.
+/// Any dialect.
 pub fn codec() -> impl Strategy<Value = Codec> {
     (
         select(&DIALECTS[..]),

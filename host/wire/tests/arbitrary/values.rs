@@ -328,7 +328,8 @@ fn query_of(info: BoxedStrategy<Info>) -> BoxedStrategy<Query> {
         .boxed()
 }
 
-/// An array of one type; one without type is empty. Behind an array without type in it nothing else may travel in some dialects.
+/// An array of one type; one without type is empty. Behind an array without type in it nothing else
+/// may travel in some dialects.
 fn array_of(element: BoxedStrategy<Value>, dialect: Dialect) -> BoxedStrategy<DataArray> {
     let untyped = DataArray::new(data_type::PMIX_UNDEF, Vec::new()).unwrap();
     let untyped = Value::DataArray(untyped);

@@ -17,7 +17,7 @@ const FLOOD: Duration = Duration::from_secs(600);
 const SMALL: u64 = 2 << 20;
 const JUNK: u64 = 12_000;
 /// Number of refused handshakes that would have filled such a trail many times.
-const KNOCKS: u64 = 400;
+const HANDSHAKES: u64 = 400;
 /// Maximum number of records by refusals of one user in one second: for each cause the first
 /// refusal and a group, and with a policy its calls.
 const EACH_SECOND: u64 = 6;
@@ -144,9 +144,15 @@ fn refused_handshakes_leave_no_infos_and_push_nothing_out() {
     let daemon = server(&place, SMALL, true);
     denial_of_root(&daemon);
     let address = super::address_of(&daemon);
-    let knock = ["knock", &address, &KNOCKS.to_string(), "20", "6000"];
+    let long_handshakes = [
+        "long-handshakes",
+        &address,
+        &HANDSHAKES.to_string(),
+        "20",
+        "6000",
+    ];
     let start = std::time::Instant::now();
-    run_within(FLOOD, &mut attack_beside(ATTACKER, &knock)).expect_status(0);
+    run_within(FLOOD, &mut attack_beside(ATTACKER, &long_handshakes)).expect_status(0);
     let seconds = start.elapsed().as_secs() + 2;
     daemon.tell(&["stop", "--wait"]);
     daemon.ends();

@@ -97,10 +97,10 @@ fn large_secrets_delay_no_decision_of_others() {
     let before = decided().median;
     for attack in [
         &["large-secrets", &address, "3"][..],
-        &["knock", &address, "30", "20", "6000"],
+        &["long-handshakes", &address, "30", "20", "6000"],
     ] {
         // A user without a job is refused.
-        let uid = if attack[0] == "knock" {
+        let uid = if attack[0] == "long-handshakes" {
             ATTACKER - 1
         } else {
             ATTACKER

@@ -128,7 +128,7 @@ impl JobControlRequests {
                 Ok(())
             }
             Some(proc) => Err(JobControlError::NoProc(proc.clone())),
-            None => Err(JobControlError::Nobody),
+            None => Err(JobControlError::NoTargets),
         }
     }
 
@@ -329,7 +329,7 @@ impl JobControlRequests {
     }
 
     /// Ends a request: records it, answers a waiting requester or raises an event for it, and sends
-    /// mail if it asked for that.
+    /// mail if it requested one.
     pub(super) fn end(
         &mut self,
         ctx: ServerContext<'_>,
@@ -457,14 +457,14 @@ impl JobControlRequests {
     /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may
     /// see, or the one named.
     pub(super) fn query(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
-        let asks = |query: &&Query| {
+        let is_about_requests = |query: &&Query| {
             query
                 .keys
                 .iter()
                 .flatten()
-                .any(|asked| asked.as_bytes() == key::PMIX_JOB_CTRL_ID.0.as_bytes())
+                .any(|name| name.as_bytes() == key::PMIX_JOB_CTRL_ID.0.as_bytes())
         };
-        let query = queries.iter().find(asks)?;
+        let query = queries.iter().find(is_about_requests)?;
         let name = query
             .qualifiers
             .value_of(key::PMIX_JOB_CTRL_ID)

@@ -98,8 +98,8 @@ impl DataExchange {
     }
 
     /// Notes that the host environment has added to the data of a proc.
-    pub(super) fn host_says_more(&mut self, proc: &Proc) {
-        self.modex.host_says_more(proc);
+    pub(super) fn host_data_changed(&mut self, proc: &Proc) {
+        self.modex.host_data_changed(proc);
     }
 
     /// Drops the values of a proc.
@@ -131,10 +131,10 @@ impl DataExchange {
     /// proc may initialize again.
     pub(super) fn proc_departed(&mut self, clients: &ClientTable, proc: &Proc) -> Vec<Action> {
         let mut unanswered = self.modex.give_up(proc);
-        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        let any_rank = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         // A get for any rank goes on waiting while another proc of the job may put the value.
-        if !clients.may_put(&anybody) {
-            unanswered.extend(self.modex.give_up(&anybody));
+        if !clients.may_put(&any_rank) {
+            unanswered.extend(self.modex.give_up(&any_rank));
         }
         let mut actions: Vec<Action> = unanswered
             .into_iter()
@@ -257,10 +257,10 @@ impl DataExchange {
             Some(Some(key)) => Some(key),
             None => None,
         };
-        if let Some(said) = group_value(groups, source, &proc, key.as_ref(), infos) {
+        if let Some(value) = group_value(groups, source, &proc, key.as_ref(), infos) {
             return vec![Action::Reply {
                 to,
-                reply: found([said.into()]),
+                reply: found([value.into()]),
             }];
         }
         let sought = key.map(|key| SoughtValue::new(key, infos));

@@ -116,10 +116,10 @@ impl EventDelivery {
         contents: Vec<(Seq, Option<Event>)>,
     ) -> Vec<Action> {
         match self.retained.take_waits(peer) {
-            Some(Waits::ForContents(asked)) => {
+            Some(Waits::ForContents(requested)) => {
                 // Contents that are missing must be counted, so each requested one has an entry.
                 let mut found: BTreeMap<Seq, Option<Arc<Event>>> =
-                    asked.into_iter().map(|at| (at, None)).collect();
+                    requested.into_iter().map(|at| (at, None)).collect();
                 for (at, content) in contents {
                     found.insert(at, content.map(Arc::new));
                 }

@@ -24,7 +24,7 @@ enum EventDemand {
 /// The progress of a registration with the host environment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HostRegistrationState {
-    Asked(HostRegistrationId),
+    Requested(HostRegistrationId),
     Standing,
     /// The code was not registered, because the registration for every code covers it.
     Covered,
@@ -126,7 +126,7 @@ impl HostRegistrations {
                 let progress = if covers_all {
                     HostRegistrationState::Covered
                 } else {
-                    HostRegistrationState::Asked(id)
+                    HostRegistrationState::Requested(id)
                 };
                 new.extend((!covers_all).then_some(demand));
                 HostRegistration {
@@ -135,7 +135,7 @@ impl HostRegistrations {
                 }
             });
             host_registration.by.insert(peer);
-            if let HostRegistrationState::Asked(id) = host_registration.progress {
+            if let HostRegistrationState::Requested(id) = host_registration.progress {
                 on.insert(id);
             }
         }
@@ -160,7 +160,7 @@ impl HostRegistrations {
     ) -> (Vec<ClientRegistration>, Vec<DemandChange>) {
         let mut unwanted = Vec::new();
         let is_answered = |host_registration: &HostRegistration| {
-            host_registration.progress == HostRegistrationState::Asked(id)
+            host_registration.progress == HostRegistrationState::Requested(id)
         };
         if is_standing {
             for (demand, host_registration) in self
@@ -271,7 +271,7 @@ impl HostRegistrations {
     }
 
     /// Removes a connection from a code. Returns true if it was the last one and the host
-    /// environment must be told.
+    /// environment must be notified.
     fn remove_demand(&mut self, peer: PeerId, demand: EventDemand) -> bool {
         let Some(host_registration) = self.registrations.get_mut(&demand) else {
             return false;
@@ -280,7 +280,7 @@ impl HostRegistrations {
         let progress = host_registration.progress;
         // The host environment cannot deregister what it has not answered yet; `answered` does it
         // then.
-        if is_last && !matches!(progress, HostRegistrationState::Asked(_)) {
+        if is_last && !matches!(progress, HostRegistrationState::Requested(_)) {
             self.registrations.remove(&demand);
         }
         is_last && progress == HostRegistrationState::Standing
@@ -291,7 +291,7 @@ impl HostRegistrations {
     fn deregister_unneeded(&mut self, unwanted: &[EventDemand]) -> Vec<DemandChange> {
         let mut changes = Vec::new();
         if unwanted.contains(&EventDemand::All) {
-            changes.extend(self.ask_for_covered());
+            changes.extend(self.register_covered());
         }
         // An empty list would mean every code.
         let some = Some(codes(unwanted)).filter(|codes| !codes.is_empty());
@@ -300,7 +300,7 @@ impl HostRegistrations {
         changes
     }
 
-    fn ask_for_covered(&mut self) -> Option<DemandChange> {
+    fn register_covered(&mut self) -> Option<DemandChange> {
         let id = HostRegistrationId(self.next);
         let mut uncovered = Vec::new();
         for (demand, host_registration) in
@@ -310,7 +310,7 @@ impl HostRegistrations {
                     host_registration.progress == HostRegistrationState::Covered
                 })
         {
-            host_registration.progress = HostRegistrationState::Asked(id);
+            host_registration.progress = HostRegistrationState::Requested(id);
             uncovered.push(*demand);
         }
         // An upcall without codes would register for every code.

@@ -195,7 +195,7 @@ impl EventDelivery {
 
     /// Handles the host environment's answer to an [`Upcall::RegisterEvents`]: waiting clients are
     /// registered or refused. A host environment without events of its own
-    /// (`PMIX_ERR_NOT_SUPPORTED`) does not stand in the way of events of others.
+    /// (`PMIX_ERR_NOT_SUPPORTED`) does not prevent events of others.
     pub(super) fn host_registered(
         &mut self,
         ctx: ServerContext<'_>,
@@ -214,7 +214,7 @@ impl EventDelivery {
                     let interests = self.interests.get(&registration.to.peer);
                     // A refusal takes no code away that was granted before.
                     let keeps = |code| {
-                        interests.is_some_and(|interests| interests.asks_for_environment(code))
+                        interests.is_some_and(|interests| interests.has_environment_code(code))
                     };
                     actions.extend(registration_upcalls(
                         self.demand.give_up(&registration, keeps),
@@ -494,7 +494,7 @@ impl EventDelivery {
     ) -> Vec<Action> {
         let aim = EventTargets::of(event);
         let head = EventSummary::of(event, &aim);
-        let hears = |(id, interests): &(&PeerId, &PeerRegistrations)| {
+        let receives = |(id, interests): &(&PeerId, &PeerRegistrations)| {
             ctx.clients.peer(**id).is_some_and(|peer| {
                 reach.includes(Some(peer.identity.uid))
                     && interests.cover(&head, &aim)
@@ -504,7 +504,7 @@ impl EventDelivery {
         let (late, direct_recipients): (BTreeSet<PeerId>, BTreeSet<PeerId>) = self
             .interests
             .iter()
-            .filter(hears)
+            .filter(receives)
             .map(|(id, _)| *id)
             // Delivered now, the event would overtake the retained ones of a lagging connection.
             .partition(|id| self.retained.is_lagging(*id));

@@ -341,7 +341,7 @@ impl ServerState {
 
     pub(super) fn carry_out(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
         let mut actions = Vec::new();
-        let mut told = None;
+        let mut notified = None;
         for step in steps {
             match step {
                 GroupAction::Send { to, message } => {
@@ -351,7 +351,7 @@ impl ServerState {
                     actions.push(Action::Upcall(Upcall::Group(request)));
                 }
                 GroupAction::Answer { to, answer } => {
-                    actions.push(reply::group_reply(&self.clients, to, answer, &mut told))
+                    actions.push(reply::group_reply(&self.clients, to, answer, &mut notified))
                 }
                 GroupAction::Learn(formed) => {
                     // Values of local procs are in the store since they were committed.
@@ -381,7 +381,7 @@ impl ServerState {
                 GroupAction::Forget(jobs) => jobs
                     .iter()
                     .for_each(|nspace| self.data.drop_values_of_job(nspace)),
-                GroupAction::Tell { procs, code, infos } => {
+                GroupAction::Notify { procs, code, infos } => {
                     let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
                     let infos = [vec![targets], infos].concat();
                     let event = Event {

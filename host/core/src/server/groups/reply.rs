@@ -71,10 +71,10 @@ pub(super) struct NotifiedParticipant {
 
 /// Returns the result of a construct for procs of a job, without the data of their own job.
 fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
-    let infos = formed.infos.iter().map(|(proc, said)| {
+    let infos = formed.infos.iter().map(|(proc, infos)| {
         // As in later releases of OpenPMIx, the name of the proc comes first.
-        let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
-        let all = [vec![whose], said.clone()].concat();
+        let proc_id = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
+        let all = [vec![proc_id], infos.clone()].concat();
         Info::new(
             key::PMIX_GROUP_INFO,
             Value::DataArray(DataArray::infos(all)),

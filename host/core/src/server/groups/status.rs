@@ -71,8 +71,8 @@ pub(in crate::server) fn query_groups(
             .value_of(key::PMIX_GROUP_ID)
             .and_then(Value::as_str)
             .map(Text::from);
-        for asked in query.keys.iter().flatten() {
-            let is = |key: KeyName| asked.as_bytes() == key.0.as_bytes();
+        for name in query.keys.iter().flatten() {
+            let is = |key: KeyName| name.as_bytes() == key.0.as_bytes();
             if is(key::PMIX_QUERY_NUM_GROUPS) {
                 infos.push(Info::new(
                     key::PMIX_QUERY_NUM_GROUPS,

@@ -213,16 +213,13 @@ impl Gate {
                 .is_some_and(|proc| proc.nspace == *nspace)
         };
         // Listed first, because `release` changes the map.
-        let theirs: Vec<DecisionId> = self
+        let ids: Vec<DecisionId> = self
             .held
             .iter()
             .filter(|(_, held)| of_them(held))
             .map(|(id, _)| *id)
             .collect();
-        theirs
-            .into_iter()
-            .filter_map(|id| self.release(id))
-            .collect()
+        ids.into_iter().filter_map(|id| self.release(id)).collect()
     }
 
     /// Removes codes from the undecided registrations of a connection. Returns the requests that
@@ -251,14 +248,14 @@ impl Gate {
 
     /// Drops the undecided registrations of a connection that is no longer active.
     pub(in crate::server) fn drop_registrations(&mut self, peer: PeerId) {
-        let theirs = |held: &GatedRequest| matches!(&held.operation, GatedOperation::Registration { to, .. } if to.peer == peer);
-        let theirs: Vec<DecisionId> = self
+        let is_registration = |held: &GatedRequest| matches!(&held.operation, GatedOperation::Registration { to, .. } if to.peer == peer);
+        let ids: Vec<DecisionId> = self
             .held
             .iter()
-            .filter(|(_, held)| theirs(held))
+            .filter(|(_, held)| is_registration(held))
             .map(|(id, _)| *id)
             .collect();
-        theirs.into_iter().for_each(|id| drop(self.release(id)));
+        ids.into_iter().for_each(|id| drop(self.release(id)));
     }
 
     fn add(&mut self, GateLoad { uid, bytes }: GateLoad) {

@@ -1,7 +1,7 @@
 //! Job-control requests between the policy gate and [`JobControlRequests`]: the part of their way
 //! that needs both.
 use super::{
-    denial::{DenialRecipient, DenialReply},
+    denial::{DenialRecipient, DenialReply, deny},
     held::{GatedOperation, GatedRequester},
 };
 #[cfg(doc)]
@@ -9,7 +9,7 @@ use crate::server::control::JobControlRequests;
 use crate::{
     defaults::{self, RuleRequest},
     job_control::{
-        ControlId, JobControlError, JobControlOperation, ParsedJobControl, RequestStage,
+        Cleanup, ControlId, JobControlError, JobControlOperation, ParsedJobControl, RequestStage,
         RequestedAction, nodes,
     },
     policy::{self, DeniedVerdict},
@@ -87,26 +87,16 @@ impl ServerState {
                 declaration,
                 cleanup,
             } => {
+                let cleanup = cleanup
+                    .map(|cleanup| cleanup_upcall(&given.by, cleanup))
+                    .transpose()?;
                 // Before the cleanup is requested, so that an invalid declaration refuses the whole
                 // request.
                 self.controls
                     .declare(&self.clients, &given.by, declaration)?;
-                let ControlRequester {
-                    to,
-                    requester,
-                    identity,
-                    ..
-                } = given.by;
-                Ok(vec![match cleanup.zip(requester).zip(identity) {
-                    Some(((cleanup, source), identity)) => Action::Upcall(Upcall::Cleanup {
-                        to,
-                        source,
-                        identity,
-                        cleanup,
-                    }),
-                    // The host environment has nothing to do, so the reply is made here.
-                    None => reply_infos(to, code::PMIX_SUCCESS, Vec::new()),
-                }])
+                // Without a cleanup the host environment has nothing to do.
+                let done = || reply_infos(given.by.to, code::PMIX_SUCCESS, Vec::new());
+                Ok(vec![cleanup.map_or_else(done, Action::Upcall)])
             }
         }
     }
@@ -127,7 +117,9 @@ impl ServerState {
             directives: given.directives.clone(),
         });
         if let Some(denied) = self.no_provisioner(&by, &subject) {
-            return Ok(vec![reply_infos(by.to, denied.status, denied.reasons)]);
+            let reply = DenialReply::Infos(by.to);
+            let recipient = DenialRecipient::new(Hook::Provision, by.requester, by.identity, reply);
+            return Ok(deny(recipient, denied));
         }
         let operation = JobControlOperation::Provision {
             nodes: description,
@@ -186,4 +178,20 @@ impl ServerState {
             .err()
             .map(DeniedVerdict::from)
     }
+}
+
+/// Returns the upcall that registers files for removal. It needs a proc in whose name it is made and
+/// a user with whose rights files are removed.
+fn cleanup_upcall(by: &ControlRequester, cleanup: Cleanup) -> Result<Upcall, JobControlError> {
+    let source = by
+        .requester
+        .clone()
+        .ok_or(JobControlError::NoCleanupRequester)?;
+    let identity = by.identity.ok_or(JobControlError::NoCleanupRequester)?;
+    Ok(Upcall::Cleanup {
+        to: by.to,
+        source,
+        identity,
+        cleanup,
+    })
 }

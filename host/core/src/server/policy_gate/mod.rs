@@ -53,12 +53,12 @@ impl DecisionId {
 #[derive(Clone, PartialEq, Debug)]
 pub enum AdmissionCheck {
     /// The connection may be admitted.
-    Open,
+    Granted,
     /// The connection is denied.
-    Shut(Denial),
+    Denied(Denial),
     /// The policies must be called. The caller passes the decision's identifier to
     /// [`ServerState::entrance_decided`].
-    Ask(DecisionId, Arc<PolicyRequest>),
+    Undecided(DecisionId, Arc<PolicyRequest>),
 }
 
 // The gate resumes any request after its decision: events, groups, job control, monitors,
@@ -104,7 +104,7 @@ impl ServerState {
         let denial = |verdict| {
             // The caller refuses the handshake, so no reply is made here.
             let recipient = DenialRecipient::of(&request, DenialReply::Silent);
-            AdmissionCheck::Shut(recipient.about(&request.targets).denial(verdict))
+            AdmissionCheck::Denied(recipient.about(&request.targets).denial(verdict))
         };
         if self.gate.is_policed(hook) {
             let load = GateLoad {
@@ -114,20 +114,20 @@ impl ServerState {
             if self.gate.is_full(&self.settings, hook, load) {
                 return denial(DeniedVerdict::overload());
             }
-            return AdmissionCheck::Ask(self.gate.hold_admission(load), Arc::new(request));
+            return AdmissionCheck::Undecided(self.gate.hold_admission(load), Arc::new(request));
         }
         let default = self.settings.defaults.of(hook);
         if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
             // [`ServerState::admit`] applies the same rule in any case, with more precise errors.
-            return AdmissionCheck::Open;
+            return AdmissionCheck::Granted;
         }
         match policy::by_default(default, &request) {
-            Verdict::Granted { .. } => AdmissionCheck::Open,
+            Verdict::Granted { .. } => AdmissionCheck::Granted,
             Verdict::Denied(verdict) => denial(verdict),
         }
     }
 
-    /// Releases the pending decision of an [`AdmissionCheck::Ask`].
+    /// Releases the pending decision of an [`AdmissionCheck::Undecided`].
     pub fn entrance_decided(&mut self, id: DecisionId) {
         self.gate.release_admission(id);
     }
@@ -599,11 +599,11 @@ fn terminate() -> Info {
 
 /// Returns the procs on whose behalf the job is started, where infos name any.
 fn started_for(directives: &[Info], infos: &[Info]) -> Vec<Proc> {
-    let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
+    let naming = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
     let named = directives
         .iter()
         .chain(infos)
-        .filter(|info| whose.iter().any(|key| info.key == *key));
+        .filter(|info| naming.iter().any(|key| info.key == *key));
     named
         .filter_map(|info| info.value.as_procs())
         .flatten()

@@ -63,9 +63,10 @@ pub(in crate::server) fn targets_of(request: &Request, source: &Proc) -> Option<
         Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => {
             RequestTargets::procs(Hook::Group, procs.clone())
         }
-        Request::Query { queries } => {
-            RequestTargets::procs(Hook::Query, queries.iter().flat_map(asked_about).collect())
-        }
+        Request::Query { queries } => RequestTargets::procs(
+            Hook::Query,
+            queries.iter().flat_map(targets_of_query).collect(),
+        ),
         // The rule for queries also holds for output and input of procs.
         Request::IofPull { sources: procs, .. } | Request::IofPush { targets: procs, .. } => {
             RequestTargets::procs(Hook::Query, procs.clone())
@@ -82,7 +83,7 @@ pub(in crate::server) fn targets_of(request: &Request, source: &Proc) -> Option<
 }
 
 /// Returns the jobs and procs in the qualifiers of a query.
-fn asked_about(query: &Query) -> Vec<Proc> {
+fn targets_of_query(query: &Query) -> Vec<Proc> {
     let job = |info: &Info| match &info.value {
         Value::Nspace(nspace) => Some(Proc::all(nspace.clone())),
         value if info.key == key::PMIX_NSPACE => {

@@ -133,7 +133,7 @@ fn fences_per_proc_are_bounded_and_deserted_ones_are_dropped() {
 }
 
 #[test]
-fn fences_of_others_are_nobodys_business() {
+fn fences_of_other_procs_are_not_awaited() {
     let mut stage = Stage::of(1);
     let theirs = Nspace::new("theirs").unwrap();
     stage.server.add_job(JobSpec::new(

@@ -83,7 +83,7 @@ impl Proxy {
     fn wanted(&self) -> Vec<Vec<i32>> {
         let is_wanted = |code: &i32| {
             let mut peers = self.stage.server.events.interests();
-            peers.any(|interests| interests.asks_for_environment(Status(*code)))
+            peers.any(|interests| interests.has_environment_code(Status(*code)))
         };
         let codes = [-3, -2, -1, Status::DEFAULT_HANDLER.0]
             .into_iter()
@@ -113,7 +113,7 @@ fn statuses_of(codes: &[i32]) -> Vec<Status> {
 }
 
 #[test]
-fn host_is_asked_once_per_code_and_told_at_last_deregistration() {
+fn host_registers_each_code_once_until_last_deregistration() {
     let mut proxy = Proxy::of(3);
     let first = proxy.register(0, &[-1, -2], &[]);
     let second = proxy.register(1, &[-2, -3], &[ENVIRONMENT]);
@@ -266,7 +266,7 @@ fn departed_peer_gets_nothing_and_has_no_demand() {
 }
 
 #[test]
-fn registered_host_hears_events_aimed_at_it() {
+fn registered_host_receives_events_for_it() {
     let mut stage = Stage::of(1);
     let peer = stage.peers[0];
     let told = |actions: &[Action]| {
@@ -336,7 +336,7 @@ proptest! {
     /// or waits for. Each is requested once at a time, no request is answered twice, and none is
     /// forgotten.
     #[test]
-    fn host_knows_codes_registered_by_clients(ops in ops()) {
+    fn host_receives_codes_registered_by_clients(ops in ops()) {
         let mut proxy = Proxy::of(3);
         let mut connected = [true; 3];
         let mut open: BTreeSet<RequestId> = BTreeSet::new();

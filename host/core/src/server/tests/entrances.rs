@@ -3,7 +3,7 @@ use super::*;
 use crate::server::{AdmissionCheck, policy_gate::DecisionId};
 use peal_model::{ConnectionKind, PeerInfo};
 
-fn knock(server: &mut ServerState, uid: u32) -> AdmissionCheck {
+fn request_admission(server: &mut ServerState, uid: u32) -> AdmissionCheck {
     let peer = PeerInfo {
         pid: None,
         release: "4.2.2".into(),
@@ -20,7 +20,7 @@ fn knock(server: &mut ServerState, uid: u32) -> AdmissionCheck {
 
 fn asked(entrance: AdmissionCheck) -> Option<DecisionId> {
     match entrance {
-        AdmissionCheck::Ask(id, _) => Some(id),
+        AdmissionCheck::Undecided(id, _) => Some(id),
         _ => None,
     }
 }
@@ -32,17 +32,17 @@ fn connections_of_one_user_leave_room_for_those_of_others() {
         ..StateSettings::default()
     });
     server.guard(WHO, [Hook::Connection]);
-    let first = asked(knock(&mut server, 7)).unwrap();
-    assert!(asked(knock(&mut server, 7)).is_some());
-    let AdmissionCheck::Shut(denial) = knock(&mut server, 7) else {
+    let first = asked(request_admission(&mut server, 7)).unwrap();
+    assert!(asked(request_admission(&mut server, 7)).is_some());
+    let AdmissionCheck::Denied(denial) = request_admission(&mut server, 7) else {
         panic!("a third connection of four waits")
     };
     assert_eq!(denial.status, code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert!(asked(knock(&mut server, 8)).is_some());
+    assert!(asked(request_admission(&mut server, 8)).is_some());
     assert_eq!(server.counts().decisions_awaited, 3);
     server.entrance_decided(first);
     assert!(
-        asked(knock(&mut server, 7)).is_some(),
+        asked(request_admission(&mut server, 7)).is_some(),
         "there is room again"
     );
 }

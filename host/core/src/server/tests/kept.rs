@@ -1,4 +1,4 @@
-//! Events that are kept: for those who register late, who come back, who read slowly; and where that ends.
+//! Retained events: for late registrations, for returning and lagging peers, and the bounds.
 use super::*;
 use crate::retained::RetentionLimits;
 use peal_model::Infos;
@@ -129,7 +129,7 @@ fn two_thousand_job_events_wait_for_a_late_registration() {
 }
 
 #[test]
-fn newest_environment_events_are_told_with_number_missed() {
+fn newest_environment_events_come_with_number_missed() {
     let mut late = late();
     for number in 0..2000 {
         late.raise(Range::Local, number, &[]);
@@ -224,7 +224,7 @@ fn slow_reader_gets_everything_in_order() {
 }
 
 #[test]
-fn source_never_hears_own_event_and_unowed_event_is_not_kept() {
+fn source_gets_no_own_event_and_unowed_event_is_not_kept() {
     let mut late = late();
     late.connect();
     late.stage.register(1, &[NEWS]);
@@ -490,7 +490,7 @@ fn owed_events_are_found_cheaply_and_bounded() {
 }
 
 #[test]
-fn lost_job_events_are_told_with_the_next_one() {
+fn lost_job_events_are_counted_in_the_next_one() {
     let mut late = Late::with(StateSettings {
         retention: RetentionLimits {
             index: 20_000,
@@ -520,7 +520,7 @@ fn lost_job_events_are_told_with_the_next_one() {
 }
 
 #[test]
-fn job_events_lost_to_a_slow_reader_are_told_to_it() {
+fn job_events_lost_to_a_slow_reader_are_reported_to_it() {
     let mut late = Late::with(StateSettings {
         retention: RetentionLimits {
             index: 20_000,
@@ -549,7 +549,7 @@ fn job_events_lost_to_a_slow_reader_are_told_to_it() {
 }
 
 #[test]
-fn live_event_tells_of_job_events_lost_before() {
+fn live_event_counts_job_events_lost_before() {
     let mut late = Late::with(StateSettings {
         retention: RetentionLimits {
             memory: 0,
@@ -627,7 +627,7 @@ fn unread_events_of_one_user_take_no_room_from_others() {
 }
 
 #[test]
-fn a_registration_hears_only_the_classes_that_it_asked_for() {
+fn registration_receives_only_its_classes() {
     let infos = |key| vec![Info::new(key, Value::Bool(true))];
     for (infos, wanted) in [
         (infos(key::PMIX_EVENT_ENVIRO_LEVEL), vec![1, 3]),

@@ -53,9 +53,9 @@ struct Client {
     proc: Proc,
     asked: Vec<Asked>,
     heard: BTreeSet<usize>,
-    /// The last one heard since it last registered.
+    /// The last one received since it last registered.
     last: Option<usize>,
-    /// Spread while it asked for them, ever.
+    /// Distributed while it was registered for them.
     due: BTreeSet<usize>,
     /// Events among them that it has been registered for ever since.
     must: BTreeSet<usize>,
@@ -185,7 +185,7 @@ impl World {
         self.carry_out(actions);
     }
 
-    /// Does what a caller does, and checks what clients are told.
+    /// Acts as a caller, and checks what clients receive.
     fn carry_out(&mut self, actions: Vec<Action>) {
         let actions = with_willing_host(&mut self.server, actions);
         let mut batch: BTreeMap<PeerId, usize> = BTreeMap::new();
@@ -614,7 +614,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
-    fn each_recipient_hears_its_events_once_in_order(
+    fn each_recipient_gets_its_events_once_in_order(
         steps in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>()), 0..150),
         pauses in prop::collection::vec(0..150usize, 0..4),
     ) {

@@ -30,7 +30,7 @@ fn lose(stage: &mut Stage, rank: usize, at: u64) -> Vec<Action> {
 }
 
 #[test]
-fn losses_within_a_window_are_told_of_together() {
+fn losses_within_a_window_are_reported_together() {
     let mut stage = stage(4);
     let hosts = [(0, 1000), (1, 1050), (2, 1099)].map(|(rank, at)| lose(&mut stage, rank, at));
     for actions in &hosts {
@@ -51,7 +51,7 @@ fn losses_within_a_window_are_told_of_together() {
 }
 
 #[test]
-fn each_job_is_told_of_its_own_and_before_it_goes() {
+fn each_job_gets_its_own_losses_before_it_ends() {
     let mut stage = stage(2);
     let other = Nspace::new("other").unwrap();
     let uid = WHO.uid;
@@ -76,7 +76,7 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
 }
 
 #[test]
-fn a_crowd_is_told_of_in_events_of_bounded_size() {
+fn many_losses_come_in_events_of_bounded_size() {
     let mut stage = stage(1500);
     (0..1500).for_each(|rank| drop(lose(&mut stage, rank, 0)));
     let sizes: Vec<usize> = told(&stage.server.tick(MonotonicTime(100)))

@@ -1,4 +1,4 @@
-//! Procs that are watched: who hears when they are silent, and that nothing is left of them when they go.
+//! Monitored procs: recipients of alerts, and cleanup when procs end.
 use super::*;
 use crate::monitor::{FileStat, MonitorId};
 use peal_model::{Infos, Reply};
@@ -139,7 +139,7 @@ fn silence_is_reported_once_to_proc_and_job_and_seen_by_chains() {
 }
 
 #[test]
-fn silent_proc_that_registers_late_hears_its_alert() {
+fn silent_proc_that_registers_late_gets_its_alert() {
     let mut stage = Stage::of(1);
     stage.beats(0, "one");
     stage.at(1000);
@@ -153,7 +153,7 @@ fn silent_proc_that_registers_late_hears_its_alert() {
 }
 
 #[test]
-fn host_that_registered_for_the_code_hears_alerts() {
+fn host_that_registered_for_the_code_gets_alerts() {
     let host_hears = |codes: Option<&[Status]>, range: Option<Range>| {
         let mut stage = Stage::of(1);
         if let Some(codes) = codes {
@@ -186,7 +186,7 @@ fn host_that_registered_for_the_code_hears_alerts() {
 }
 
 #[test]
-fn clients_cannot_say_that_a_server_raised_their_event() {
+fn clients_cannot_mark_events_as_raised_by_server() {
     let mut stage = Stage::of(2);
     stage.register(0, &[-3001]);
     stage.register(1, &[-3001]);
@@ -223,7 +223,7 @@ fn request_to_send_a_heartbeat_is_a_sign_of_life() {
 }
 
 #[test]
-fn heartbeats_may_be_told_late_but_before_they_are_looked_at() {
+fn heartbeats_may_be_noted_late_but_before_the_check() {
     let mut stage = Stage::of(2);
     let due = |stage: &Stage, now| {
         stage
@@ -424,7 +424,7 @@ fn first_sample_is_the_answer_and_later_ones_are_events() {
 }
 
 #[test]
-fn host_environment_is_asked_about_unserved_monitors() {
+fn host_environment_gets_unserved_monitors() {
     let mut stage = Stage::of(1);
     stage.server.settings.monitoring = Monitoring::Host;
     let asked = stage.beats(0, "one");

@@ -57,7 +57,7 @@ fn root_the_servers_user_and_users_of_jobs_may_attach_tools() {
             (identity, Arc::default()),
             (peer, Vec::new()),
         );
-        assert_eq!(entrance == AdmissionCheck::Open, welcome, "{entrance:?}");
+        assert_eq!(entrance == AdmissionCheck::Granted, welcome, "{entrance:?}");
     }
 }
 

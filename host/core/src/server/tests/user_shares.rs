@@ -26,7 +26,7 @@ fn put(stage: &mut Stage, rank: u32, bytes: usize) -> Vec<Action> {
 }
 
 #[test]
-fn values_of_one_user_are_bounded_and_refusal_says_limit() {
+fn values_of_one_user_are_bounded_and_refusal_has_limit() {
     let mut stage = stage(3);
     assert_eq!(
         [0, 1].map(|rank| status(&put(&mut stage, rank, 600))),

@@ -20,7 +20,7 @@ impl HostServer {
         let client = match self.clients.passed(proc) {
             Ok(client) => client,
             Err(error) => {
-                tracing::warn!(%proc, %error, "host environment not told of a proc");
+                tracing::warn!(%proc, %error, "host environment not notified of a proc");
                 return;
             }
         };

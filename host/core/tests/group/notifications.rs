@@ -101,7 +101,7 @@ fn an_order_of_members_may_name_a_job_that_is_not_there_yet() {
 }
 
 #[test]
-fn remaining_participants_hear_failed_and_remaining_procs() {
+fn remaining_participants_get_failed_and_remaining_procs() {
     let mut sim = Sim::new(3, 1, 1, Order::First);
     let all = [1, 2, 3].map(|server| proc(server, 0));
     let leads = leader(&all);
@@ -193,7 +193,7 @@ fn members_notified_by_leaver_get_no_second_event() {
 }
 
 #[test]
-fn announced_group_of_others_stands_and_is_destructed() {
+fn announced_group_of_others_exists_and_is_destructed() {
     let mut sim = Sim::new(2, 2, 1, Order::First);
     let members = [proc(1, 1), proc(2, 0)];
     // Whoever invited them is at the second server, and not in the group.
@@ -214,7 +214,7 @@ fn announced_group_of_others_stands_and_is_destructed() {
 }
 
 #[test]
-fn job_stands_whole_where_it_was_named_so_and_all_are_members() {
+fn wildcard_stays_if_named_so_and_all_are_members() {
     let whole = |tolerant: bool, dies: Option<Proc>, named: &[Proc]| {
         let mut sim = Sim::new(2, 2, 1, Order::First);
         dies.iter().for_each(|proc| sim.die(proc));

@@ -54,7 +54,7 @@ fn unset_reserved_key_is_not_found_at_once() {
 }
 
 #[test]
-fn facts_of_ranks_asked_of_the_job_come_with_all_of_its_data() {
+fn get_of_a_rank_key_from_the_job_returns_all_job_data() {
     let mut stage = Stage::of(2);
     let all = told(
         &stage
@@ -136,7 +136,7 @@ fn get_waits_for_the_value_with_its_qualifiers() {
 }
 
 #[test]
-fn started_and_restarted_ranks_say_as_which_process() {
+fn started_and_restarted_ranks_have_their_process_id() {
     let mut stage = Stage::of(2);
     let facts = |stage: &mut Stage| {
         let told = told(&stage.get(0, proc(1), key::PMIX_REINCARNATION, &[]).1);

@@ -62,7 +62,7 @@ fn requests_are_handed_over_after_handler_returned() {
 }
 
 #[test]
-fn a_call_asks_no_more_often_than_it_may() {
+fn requests_of_a_call_are_bounded() {
     let module = load("asker", patient());
     for code in [CONTROL, REPORT] {
         let count = |result: &HandlerResult| result.controls.len() + result.reports.len();

@@ -1,0 +1,53 @@
+//! Fences and groups of all procs of a job.
+use super::{C, Plan, ResultBound, collective_turn, metric};
+use crate::bench::{
+    Group,
+    arm::{Hosts, Side},
+};
+
+impl Plan {
+    pub(super) fn fence(&mut self) {
+        for procs in [2, 4, 8, 16, 32, 64] {
+            let name = format!("fence.{procs}");
+            let sides = [Side::Peal, Side::C, Side::PealClient];
+            let job = (procs, "fence", Hosts::Nothing);
+            self.by_turns(&name, &sides, job, collective_turn(procs));
+            let what = format!("{procs} procs, ");
+            self.against_c(
+                Group::Fence,
+                &what,
+                &name,
+                "us",
+                [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
+            );
+        }
+    }
+
+    pub(super) fn groups(&mut self) {
+        for procs in [2, 8, 32, 64] {
+            for (mode, with) in [("group", "without"), ("groupid", "with")] {
+                let name = format!("{mode}.{procs}");
+                let (sides, job) = ([Side::Peal, Side::C], (procs, mode, Hosts::Nothing));
+                self.by_turns(&name, &sides, job, collective_turn(procs));
+                for (what, metric_name) in
+                    [("construct", "construct_us"), ("destruct", "destruct_us")]
+                {
+                    let what =
+                        format!("{what} {with} a context id, {procs} procs, libpmix clients");
+                    let ours = format!("{name}.peal");
+                    let peer = format!("{name}.c");
+                    let ours = metric(&ours, metric_name);
+                    let peer = (C, metric(&peer, metric_name));
+                    self.row(
+                        Group::Groups,
+                        what,
+                        ours,
+                        peer,
+                        "us",
+                        ResultBound::RatioAtMost(1.0),
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Costs of parts of the server: log channels, monitors, memory, audit trail and trace.
+use super::{C, Plan, ResultBound, metric};
+use crate::bench::{
+    Group,
+    arm::{Hosts, JobMeasurement, MeasuredWork, Side},
+};
+
+impl Plan {
+    pub(super) fn audit(&mut self) {
+        let count = self.size.of(6000);
+        let warm = self.size.of(600);
+        // One event after the other makes some 5,000 calls a second.
+        for (name, procs, mode, hosts) in [
+            ("audit.policy", 2, "fan", Hosts::Policy),
+            ("audit.policy-recorded", 2, "fan", Hosts::PolicyRecorded),
+            ("audit.handlers", 1, "pingpong", Hosts::Handlers),
+            (
+                "audit.handlers-recorded",
+                1,
+                "pingpong",
+                Hosts::HandlersRecorded,
+            ),
+        ] {
+            let job = JobMeasurement {
+                side: Side::PealClient,
+                procs,
+                mode,
+                count,
+                warm,
+                extra: 0,
+                hosts,
+            };
+            self.arm(name.to_owned(), MeasuredWork::Job(job));
+        }
+        for (what, name) in [
+            ("one way past a policy", "policy"),
+            ("through eight handlers and back", "handlers"),
+        ] {
+            let ours = metric(&format!("audit.{name}-recorded"), "us");
+            let peer = ("without a trail", metric(&format!("audit.{name}"), "us"));
+            self.row(
+                Group::Audit,
+                format!("{what}, all recorded"),
+                ours,
+                peer,
+                "us",
+                ResultBound::RatioAtMost(1.3),
+            );
+        }
+    }
+
+    pub(super) fn log(&mut self) {
+        let count = self.size.of(5000);
+        let warm = self.size.of(500);
+        for (side, hosts) in [(Side::Peal, Hosts::Stdio), (Side::C, Hosts::Nothing)] {
+            let job = JobMeasurement {
+                side,
+                procs: 1,
+                mode: "log",
+                count,
+                warm,
+                extra: 0,
+                hosts,
+            };
+            self.arm(format!("log.{}", side.name()), MeasuredWork::Job(job));
+        }
+        let ours = metric("log.peal", "per_s");
+        let peer = (C, metric("log.c", "per_s"));
+        let what = "blocking requests to stderr, libpmix clients";
+        self.row(
+            Group::Log,
+            what,
+            ours,
+            peer,
+            "/s",
+            ResultBound::RatioAtLeast(1.0),
+        );
+    }
+
+    pub(super) fn monitor(&mut self) {
+        self.jobs(
+            "beats",
+            &[Side::Peal, Side::C],
+            (1, "beats", 0),
+            (50_000, 5000),
+        );
+        let ours = metric("beats.peal", "per_s");
+        let peer = (C, metric("beats.c", "per_s"));
+        let must = ResultBound::RatioAtLeast(1.0);
+        self.row(
+            Group::Monitor,
+            "heartbeats of one client, libpmix clients",
+            ours,
+            peer,
+            "/s",
+            must,
+        );
+        self.jobs("pulse", &[Side::Peal, Side::C], (500, "pulse", 0), (20, 0));
+        let ours = metric("pulse.peal", "cpu");
+        let peer = (C, metric("pulse.c", "cpu"));
+        let what = "share of a CPU for 500 clients that send one a second, libpmix clients";
+        self.row(
+            Group::Monitor,
+            what,
+            ours,
+            peer,
+            "",
+            ResultBound::AtMost(0.02),
+        );
+    }
+
+    pub(super) fn memory(&mut self) {
+        let few = 64;
+        let many = 512;
+        let sides: &[Side] = if self.with_c {
+            &[Side::Peal, Side::C]
+        } else {
+            &[Side::PealClient]
+        };
+        for side in sides {
+            self.arm(
+                format!("memory.{}", side.name()),
+                MeasuredWork::Growth {
+                    side: *side,
+                    few,
+                    many,
+                },
+            );
+        }
+        let ours = if self.with_c {
+            "memory.peal"
+        } else {
+            "memory.peal-client"
+        };
+        for (name, how, must) in [
+            (
+                "rss_kib_per_client",
+                "resident",
+                ResultBound::RatioAtMost(1.0),
+            ),
+            ("pss_kib_per_client", "proportional", ResultBound::Nothing),
+        ] {
+            let what = format!("server, {how}, per idle client from {few} to {many}");
+            self.row(
+                Group::Memory,
+                what,
+                metric(ours, name),
+                (C, metric("memory.c", name)),
+                "KiB",
+                must,
+            );
+        }
+    }
+
+    pub(super) fn trace(&mut self) {
+        // The times show what a user waits. Turns of the same program may differ by these bounds,
+        // which hide a microsecond.
+        let levels = [
+            (
+                Side::PealTraceOff,
+                "trace off",
+                ResultBound::RatioAtMost(1.05),
+            ),
+            (
+                Side::PealClient,
+                "trace at warn",
+                ResultBound::RatioAtMost(1.1),
+            ),
+        ];
+        let sides = [Side::PealTraceOff, Side::PealWithoutTrace, Side::PealClient];
+        for (what, name, job) in [
+            (
+                "there and back",
+                "trace.pingpong",
+                (2, "pingpong", Hosts::Nothing),
+            ),
+            (
+                "through 16 handlers and back",
+                "trace.chain",
+                (1, "pingpong", Hosts::NoopHandlers),
+            ),
+        ] {
+            self.by_turns(name, &sides, job, (300, 30));
+            let of = |side: Side| metric(&format!("{name}.{}", side.name()), "us");
+            for (side, level, must) in levels {
+                let peer = ("compiled out", of(Side::PealWithoutTrace));
+                let what = format!("{what}, {level}");
+                self.row(Group::Trace, what, of(side), peer, "us", must);
+            }
+        }
+        // The numbers of instructions are nearly the same in every run, so that they show also a
+        // few hundred of some ten thousand.
+        let of = |side: Side| format!("trace.instructions.{}", side.name());
+        for side in sides {
+            let (few, many) = (500, 2500);
+            self.arm(of(side), MeasuredWork::Instructions { side, few, many });
+        }
+        for (side, level, must) in [
+            (
+                Side::PealTraceOff,
+                "trace off",
+                ResultBound::RatioAtMost(1.01),
+            ),
+            (
+                Side::PealClient,
+                "trace at warn",
+                ResultBound::RatioAtMost(1.1),
+            ),
+        ] {
+            self.row(
+                Group::Trace,
+                format!("server, instructions there and back, {level}"),
+                metric(&of(side), "instructions"),
+                (
+                    "compiled out",
+                    metric(&of(Side::PealWithoutTrace), "instructions"),
+                ),
+                "",
+                must,
+            );
+        }
+        let (few, many) = (64, 512);
+        let of = |side: Side| format!("trace.memory.{}", side.name());
+        for side in [Side::PealTraceOff, Side::PealClient] {
+            self.arm(of(side), MeasuredWork::Growth { side, few, many });
+        }
+        let name = "rss_kib_per_client";
+        let (ours, peer) = (of(Side::PealClient), of(Side::PealTraceOff));
+        self.row(
+            Group::Trace,
+            format!("server, resident, per idle client from {few} to {many}, trace at warn"),
+            metric(&ours, name),
+            ("trace off", metric(&peer, name)),
+            "KiB",
+            ResultBound::Nothing,
+        );
+    }
+}
