@@ -298,6 +298,9 @@ impl Actor {
                 targets,
                 answer,
             } => self.state.controlled(id, &targets, answer),
+            ActorMessage::ControlledOverNodes { id, answer } => {
+                self.state.controlled_over_nodes(id, answer)
+            }
             ActorMessage::ServerJoined(server) => self.state.server_joined(server),
             ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
             ActorMessage::Group { from, message } => {

@@ -194,6 +194,17 @@ impl Actor {
                     }
                 });
             }
+            Upcall::ControlOverNodes {
+                id,
+                source,
+                control,
+            } => {
+                let host = self.host.clone();
+                self.process_answer(async move {
+                    let answer = host.control_over_nodes(source, control).await;
+                    ActorMessage::ControlledOverNodes { id, answer }
+                });
+            }
             Upcall::Cleanup {
                 to,
                 source,

@@ -41,7 +41,7 @@ use crate::{
     fence::LocallyComplete,
     group::Groups,
     job::JobProgress,
-    job_control::{ControlId, NotDone},
+    job_control::{ControlId, ControlResult, NotDone},
     monitor::{FileStat, MonitorId},
     psets::{Pset, PsetError, Psets},
     user_scope::UserScope,
@@ -360,6 +360,17 @@ impl ServerState {
         let ctx = ServerContext::new(&self.clients, &self.settings);
         self.controls
             .controlled(ctx, &mut self.events, id, procs, answer)
+    }
+
+    /// Handles the host environment's answer to an [`Upcall::ControlOverNodes`].
+    pub fn controlled_over_nodes(
+        &mut self,
+        id: ControlId,
+        answer: Result<ControlResult, Status>,
+    ) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.controls
+            .controlled_over_nodes(ctx, &mut self.events, id, answer)
     }
 
     /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may

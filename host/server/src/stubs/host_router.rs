@@ -1,7 +1,7 @@
 //! Host environment of a server whose jobs have several launchers. An upcall about a job goes to the
 //! stub that registered it; what that does not support, the server's own host environment does.
 use super::{
-    local_services::{LocalServices, Puller, StreamPull},
+    local_services::{KeyAnswer, LocalServices, Puller, QueriedKey, StreamPull},
     remote_host::{self, RemoteHost, done},
 };
 use crate::{
@@ -13,7 +13,9 @@ use crate::{
 use peal_core::{
     group::GroupOperation,
     job::JobSpec,
-    job_control::{Cleanup, JobControl, NotDone},
+    job_control::{
+        Cleanup, ControlOverNodes, ControlResult, JobControl, JobControlOperation, NotDone,
+    },
     server::Purpose,
     supported::Supported,
 };
@@ -32,6 +34,64 @@ use std::{
 struct ProcsOfHost {
     host: Arc<RemoteHost>,
     procs: Vec<Proc>,
+}
+
+/// Queries for one host environment.
+struct QueriesOfHost {
+    host: Arc<RemoteHost>,
+    queries: Vec<Query>,
+}
+
+/// Answers of host environments to queries.
+#[derive(Debug, Default)]
+struct HostAnswer {
+    infos: Vec<Info>,
+    /// First error.
+    error: Option<Status>,
+}
+
+impl HostAnswer {
+    fn add(&mut self, answer: Result<Vec<Info>, Status>) {
+        match answer {
+            Ok(infos) => self.infos.extend(infos),
+            Err(code::PMIX_ERR_NOT_SUPPORTED) => {}
+            Err(error) => drop(self.error.get_or_insert(error)),
+        }
+    }
+
+    /// Adds what this node knows.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is known: the error of a host environment, or `PMIX_ERR_NOT_SUPPORTED` if a proc of
+    /// another node is queried.
+    fn with_own(mut self, keys: Vec<QueriedKey>) -> Result<Vec<Info>, Status> {
+        let is_elsewhere = |key: &QueriedKey| key.answer == KeyAnswer::Elsewhere;
+        let unanswered = keys
+            .iter()
+            .any(is_elsewhere)
+            .then_some(code::PMIX_ERR_NOT_SUPPORTED);
+        let by_host: Vec<Key> = self.infos.iter().map(|info| info.key.clone()).collect();
+        for key in keys {
+            match key.answer {
+                // The host environment knows of all nodes.
+                KeyAnswer::OfNode(info) if by_host.contains(&info.key) => {}
+                answer => self.infos.extend(answer.info()),
+            }
+        }
+        match self.error.or(unanswered) {
+            Some(error) if self.infos.is_empty() => Err(error),
+            _ => Ok(self.infos),
+        }
+    }
+}
+
+/// Returns the job that the qualifiers of a query name.
+fn named_job(qualifiers: &[Info]) -> Option<Nspace> {
+    match qualifiers.value_of(key::PMIX_PROCID) {
+        Some(Value::Proc(proc)) => Some(proc.nspace.clone()),
+        _ => Nspace::new(qualifiers.value_of(key::PMIX_NSPACE)?.as_str()?).ok(),
+    }
 }
 
 /// Output of a proc that a host environment delivers.
@@ -164,6 +224,43 @@ impl HostRouter {
             };
             server.forward(puller.proc, output).await;
         }
+    }
+
+    /// Returns what this node does not know or does not know alone, for the host environments of the jobs
+    /// that the queries name, or of the requester.
+    fn open_queries(
+        &self,
+        source: &Proc,
+        queries: &[Query],
+        keys: &[QueriedKey],
+    ) -> Vec<QueriesOfHost> {
+        let mut found: Vec<QueriesOfHost> = Vec::new();
+        for (number, query) in queries.iter().enumerate() {
+            let open = keys
+                .iter()
+                .filter(|key| key.query == number && !matches!(key.answer, KeyAnswer::Known(_)));
+            let keys: Vec<_> = open.map(|open| Some(open.key.clone())).collect();
+            let named = named_job(&query.qualifiers).and_then(|job| self.registered(&job));
+            let host = named.or_else(|| self.remote(&source.nspace));
+            let Some(host) = host.filter(|_| !keys.is_empty()) else {
+                continue;
+            };
+            let query = Query {
+                keys,
+                qualifiers: query.qualifiers.clone(),
+            };
+            match found
+                .iter_mut()
+                .find(|known| Arc::ptr_eq(&known.host, &host))
+            {
+                Some(known) => known.queries.push(query),
+                None => found.push(QueriesOfHost {
+                    host,
+                    queries: vec![query],
+                }),
+            }
+        }
+        found
     }
 
     /// Returns all host environments at stubs, each once.
@@ -541,23 +638,17 @@ impl HostEnvironment for HostRouter {
         identity: UserIdentity,
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {
-        let remote = self.remote(&source.nspace);
-        let Some(remote) = remote.filter(|remote| remote.offers(UpcallKind::Query)) else {
-            return self.local.query(source, identity, queries);
-        };
-        let own = self.local.query(source.clone(), identity, queries.clone());
+        let own = self.local.query_node(identity, queries.clone());
         Box::pin(async move {
-            // What the server itself knows of its jobs is the answer for this node.
-            match own.await {
-                Ok(infos) if !infos.is_empty() => Ok(infos),
-                own => {
-                    let upcall = HostUpcall::Query { source, queries };
-                    match remote_host::infos(remote.call(upcall).await) {
-                        Err(code::PMIX_ERR_NOT_SUPPORTED) => own,
-                        answer => answer,
-                    }
-                }
+            // What this node knows of its jobs needs no upcall.
+            let keys = own.await?;
+            let mut answer = HostAnswer::default();
+            for QueriesOfHost { host, queries } in self.open_queries(&source, &queries, &keys) {
+                let source = source.clone();
+                let upcall = HostUpcall::Query { source, queries };
+                answer.add(remote_host::infos(host.call(upcall).await));
             }
+            answer.with_own(keys)
         })
     }
 
@@ -629,6 +720,49 @@ impl HostEnvironment for HostRouter {
         )
     }
 
+    fn control_over_nodes(
+        &self,
+        requester: Option<Proc>,
+        control: ControlOverNodes,
+    ) -> UpcallFuture<'_, ControlResult> {
+        let first = control.targets.elsewhere.first();
+        let Some(remote) = first.and_then(|proc| self.registered(&proc.nspace)) else {
+            return Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)));
+        };
+        Box::pin(async move {
+            let ControlOverNodes {
+                operation,
+                targets,
+                directives,
+            } = control;
+            let upcall = HostUpcall::JobControl {
+                // A module of the site requests as the server, as the C library's server does.
+                source: requester.clone().unwrap_or_else(|| remote.name.clone()),
+                targets: targets.named,
+                directives: directives.clone(),
+            };
+            let answer = remote_host::controlled(remote.call(upcall).await);
+            let JobControlOperation::Act(action) = operation else {
+                return answer;
+            };
+            if answer != Err(code::PMIX_ERR_NOT_SUPPORTED) || targets.local.is_empty() {
+                return answer;
+            }
+            let control = JobControl {
+                action,
+                targets: targets.local,
+                directives,
+            };
+            let mut not_done = self.local.job_control(requester, control).await?;
+            not_done.extend(targets.elsewhere.into_iter().map(|proc| NotDone {
+                proc,
+                status: code::PMIX_ERR_NOT_SUPPORTED,
+                reason: "on another node, where its launcher controls no procs".to_owned(),
+            }));
+            Ok(ControlResult::OfNode(not_done))
+        })
+    }
+
     fn register_cleanup(
         &self,
         source: Proc,
@@ -649,9 +783,11 @@ impl HostEnvironment for HostRouter {
         error: Status,
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
-        let nspace = source.nspace.clone();
+        let named = directives.value_of(key::PMIX_MONITOR_TARGET_PROCS);
+        let named = named.and_then(Value::as_procs).unwrap_or_default();
+        let job = named.first().unwrap_or(&source).nspace.clone();
         self.or_local(
-            &nspace,
+            &job,
             (source, monitor, error, directives),
             |(source, monitor, error, directives)| HostUpcall::Monitor {
                 source: source.clone(),

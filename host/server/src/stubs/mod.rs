@@ -24,6 +24,6 @@ mod transfer;
 
 pub use host_router::HostRouter;
 pub use listener::StubListener;
-pub use local_services::{LocalServices, Puller, StreamPull};
+pub use local_services::{KeyAnswer, LocalServices, Puller, QueriedKey, StreamPull};
 pub use service::{StubRole, StubService, StubSettings};
 pub use session::SessionError;
