@@ -346,7 +346,10 @@ impl Actor {
                 event,
                 reach,
                 allowance,
-            } => self.state.distributed(event, reach, allowance),
+            } => {
+                let now = self.now();
+                self.state.distributed(event, reach, allowance, now)
+            }
             ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
             ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),
             ActorMessage::AddJob { spec, done } => {

@@ -183,12 +183,29 @@ impl HostRouter {
         }
     }
 
+    /// Removes what is kept of the output of a host environment itself.
+    pub(super) fn host_ended(&self, host: &RemoteHost) {
+        self.local.release(&host.name.nspace);
+    }
+
+    /// Returns the host environment that delivers the output of procs of a namespace: that of the job, or
+    /// the one whose own processes they are.
+    fn source_host(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+        let own = || {
+            let mut all = self.all_remotes().into_iter();
+            all.find(|host| host.name.nspace == *nspace)
+        };
+        self.registered(nspace)
+            .or_else(own)
+            .or_else(|| self.owner.get().cloned())
+    }
+
     /// Returns the host environments of procs, each with its own procs. Procs of jobs that are at no stub
     /// are left out.
     fn remotes_of(&self, procs: &[Proc]) -> Vec<ProcsOfHost> {
         let mut found: Vec<ProcsOfHost> = Vec::new();
         for proc in procs {
-            let Some(host) = self.remote(&proc.nspace) else {
+            let Some(host) = self.source_host(&proc.nspace) else {
                 continue;
             };
             match found
