@@ -120,6 +120,10 @@ fn server_of_the_node_serves_the_jobs_of_slurm() {
     );
     let _daemons = Daemons::start(&lab);
     check_hello(&lab, PROBE_NODES, 2);
+    // Both procs of the node have connected to it, and the library that Slurm has loaded.
+    let stats = peal_on(&lab, "n1", &["stats"]).expect_status(0).stdout;
+    let connected = |line: &str| line.trim_start().starts_with("3  connections_accepted");
+    assert!(stats.lines().any(connected), "{stats}");
     if all_is_tried() {
         check_probes(&lab, &PEAL);
     }

@@ -1,7 +1,8 @@
 //! Host environment of a server whose jobs have several launchers. An upcall about a job goes to the
 //! stub that registered it; what that does not support, the server's own host environment does.
 use super::{
-    local_services::{KeyAnswer, LocalServices, Puller, QueriedKey, StreamPull},
+    local_services::{LocalServices, Puller, StreamPull},
+    queries::{HostAnswer, QueriesOfHost},
     remote_host::{self, RemoteHost, done},
 };
 use crate::{
@@ -34,64 +35,6 @@ use std::{
 struct ProcsOfHost {
     host: Arc<RemoteHost>,
     procs: Vec<Proc>,
-}
-
-/// Queries for one host environment.
-struct QueriesOfHost {
-    host: Arc<RemoteHost>,
-    queries: Vec<Query>,
-}
-
-/// Answers of host environments to queries.
-#[derive(Debug, Default)]
-struct HostAnswer {
-    infos: Vec<Info>,
-    /// First error.
-    error: Option<Status>,
-}
-
-impl HostAnswer {
-    fn add(&mut self, answer: Result<Vec<Info>, Status>) {
-        match answer {
-            Ok(infos) => self.infos.extend(infos),
-            Err(code::PMIX_ERR_NOT_SUPPORTED) => {}
-            Err(error) => drop(self.error.get_or_insert(error)),
-        }
-    }
-
-    /// Adds what this node knows.
-    ///
-    /// # Errors
-    ///
-    /// Nothing is known: the error of a host environment, or `PMIX_ERR_NOT_SUPPORTED` if a proc of
-    /// another node is queried.
-    fn with_own(mut self, keys: Vec<QueriedKey>) -> Result<Vec<Info>, Status> {
-        let is_elsewhere = |key: &QueriedKey| key.answer == KeyAnswer::Elsewhere;
-        let unanswered = keys
-            .iter()
-            .any(is_elsewhere)
-            .then_some(code::PMIX_ERR_NOT_SUPPORTED);
-        let by_host: Vec<Key> = self.infos.iter().map(|info| info.key.clone()).collect();
-        for key in keys {
-            match key.answer {
-                // The host environment knows of all nodes.
-                KeyAnswer::OfNode(info) if by_host.contains(&info.key) => {}
-                answer => self.infos.extend(answer.info()),
-            }
-        }
-        match self.error.or(unanswered) {
-            Some(error) if self.infos.is_empty() => Err(error),
-            _ => Ok(self.infos),
-        }
-    }
-}
-
-/// Returns the job that the qualifiers of a query name.
-fn named_job(qualifiers: &[Info]) -> Option<Nspace> {
-    match qualifiers.value_of(key::PMIX_PROCID) {
-        Some(Value::Proc(proc)) => Some(proc.nspace.clone()),
-        _ => Nspace::new(qualifiers.value_of(key::PMIX_NSPACE)?.as_str()?).ok(),
-    }
 }
 
 /// Output of a proc that a host environment delivers.
@@ -164,13 +107,13 @@ impl HostRouter {
 
     /// Returns the host environment of a requester, if it is at a stub: the one of its job, or the owner
     /// of this server for a tool.
-    fn remote(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+    pub(super) fn remote(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
         self.registered(nspace)
             .or_else(|| self.owner.get().cloned())
     }
 
     /// Returns the host environment of a job, if a stub has registered it.
-    fn registered(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+    pub(super) fn registered(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
         let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
         remotes.get(nspace).cloned()
     }
@@ -241,43 +184,6 @@ impl HostRouter {
             };
             server.forward(puller.proc, output).await;
         }
-    }
-
-    /// Returns what this node does not know or does not know alone, for the host environments of the jobs
-    /// that the queries name, or of the requester.
-    fn open_queries(
-        &self,
-        source: &Proc,
-        queries: &[Query],
-        keys: &[QueriedKey],
-    ) -> Vec<QueriesOfHost> {
-        let mut found: Vec<QueriesOfHost> = Vec::new();
-        for (number, query) in queries.iter().enumerate() {
-            let open = keys
-                .iter()
-                .filter(|key| key.query == number && !matches!(key.answer, KeyAnswer::Known(_)));
-            let keys: Vec<_> = open.map(|open| Some(open.key.clone())).collect();
-            let named = named_job(&query.qualifiers).and_then(|job| self.registered(&job));
-            let host = named.or_else(|| self.remote(&source.nspace));
-            let Some(host) = host.filter(|_| !keys.is_empty()) else {
-                continue;
-            };
-            let query = Query {
-                keys,
-                qualifiers: query.qualifiers.clone(),
-            };
-            match found
-                .iter_mut()
-                .find(|known| Arc::ptr_eq(&known.host, &host))
-            {
-                Some(known) => known.queries.push(query),
-                None => found.push(QueriesOfHost {
-                    host,
-                    queries: vec![query],
-                }),
-            }
-        }
-        found
     }
 
     /// Returns all host environments at stubs, each once.

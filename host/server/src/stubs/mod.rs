@@ -10,12 +10,14 @@
 //! | `remote_host` | upcalls to the host environment at the other end |
 //! | `local_services` | services of the server's own host environment for these jobs |
 //! | `host_router` | the `HostEnvironment` of the server: upcalls by the job's launcher |
+//! | `queries` | queries that host environments answer |
 //! | `fork_messages` | processes of procs, as the kernel names them |
 
 mod fork_messages;
 mod host_router;
 mod listener;
 mod local_services;
+mod queries;
 mod registered_jobs;
 mod remote_host;
 mod service;
