@@ -211,7 +211,7 @@ fn unexpected(result: &UpcallResult, expected: &'static str) -> Status {
 fn result(answer: UpcallAnswer) -> UpcallAnswer {
     match answer? {
         UpcallResult::WithStatus {
-            status: code::PMIX_ERR_PARTIAL_SUCCESS,
+            status: code::PMIX_ERR_PARTIAL_SUCCESS | code::PMIX_QUERY_PARTIAL_SUCCESS,
             result,
         } => Ok(*result),
         UpcallResult::WithStatus { status, .. } => Err(status),
