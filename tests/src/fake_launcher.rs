@@ -3,7 +3,8 @@
 //! requests for values and events between the nodes, as Slurm's plugin and Open MPI's daemons do.
 use crate::peal;
 use peal_model::{
-    Bytes, DataArray, Info, Infos, IofChannel, Nspace, Proc, Rank, Status, Text, Value, code, key,
+    Bytes, DataArray, Event, Info, Infos, IofChannel, Key, KeyName, Nspace, Proc, Range, Rank,
+    Status, Text, Value, code, key,
 };
 use peal_stub::{
     FrameLimit, HostNotice, HostReply, HostRequest, HostUpcall, MessageDecoder, PROTOCOL,
@@ -12,7 +13,7 @@ use peal_stub::{
 };
 use rustix::process::{getegid, geteuid};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{Read, Write},
     net::Shutdown,
     os::{fd::OwnedFd, unix::net::UnixStream},
@@ -37,6 +38,8 @@ pub enum Conduct {
     Silent,
     /// Offers every upcall and answers each with this status.
     Refusing(Status),
+    /// Answers job control, queries and monitors as well, for the procs of all nodes.
+    Managing,
 }
 
 impl Conduct {
@@ -44,9 +47,29 @@ impl Conduct {
     fn offered(self) -> Vec<UpcallKind> {
         match self {
             Conduct::Proper | Conduct::Twice => OFFERED.to_vec(),
-            Conduct::Silent | Conduct::Refusing(_) => [&OFFERED[..], &OFFERED_BY_OTHERS].concat(),
+            Conduct::Silent | Conduct::Refusing(_) | Conduct::Managing => {
+                [&OFFERED[..], &OFFERED_BY_OTHERS].concat()
+            }
         }
     }
+}
+
+/// Key of the launcher's answers to job control and monitors.
+pub const ANSWER: KeyName = KeyName("test.answer");
+
+/// An operation on a group that a server asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AskedGroup {
+    /// The node of the server.
+    pub node: usize,
+    /// The operation, as `pmix_group_operation_t`.
+    pub operation: u8,
+    /// The group.
+    pub group: String,
+    /// The keys of the infos.
+    pub keys: Vec<String>,
+    /// The status of the operation on the node.
+    pub status: Option<Status>,
 }
 
 /// Keys of a log request that the launcher got.
@@ -63,6 +86,16 @@ type Reply = Result<HostReply, Status>;
 
 /// Arrival of a node at a collective: the node, its upcall and its data.
 type NodeArrival = (usize, UpcallNumber, Bytes);
+
+fn keys_of(infos: &[Info]) -> Vec<String> {
+    let keys = infos.iter().map(|info| info.key.as_str().to_owned());
+    keys.collect()
+}
+
+/// Returns the launcher's answer to job control and monitors.
+fn answer() -> Info {
+    Info::new(ANSWER, Value::string("all nodes"))
+}
 
 fn all_behind_each_other(arrived: &[NodeArrival]) -> Bytes {
     let data = arrived.iter().map(|(_, _, data)| data.as_slice().to_vec());
@@ -99,6 +132,10 @@ struct Network {
     finalized: Vec<Proc>,
     /// Log requests.
     logged: Vec<LoggedKeys>,
+    /// Targets of job control, as they were named.
+    controlled: Vec<Vec<Proc>>,
+    /// Operations on groups that servers asked for.
+    asked_groups: Vec<AskedGroup>,
     procs_per_node: u32,
     conduct: Conduct,
 }
@@ -128,7 +165,7 @@ impl Network {
     fn upcall(&mut self, node: usize, number: UpcallNumber, upcall: HostUpcall) {
         self.upcalls.push(upcall.kind());
         match self.conduct {
-            Conduct::Proper | Conduct::Twice => {}
+            Conduct::Proper | Conduct::Twice | Conduct::Managing => {}
             Conduct::Silent => return,
             Conduct::Refusing(status) => return self.answer(node, number, Err(status)),
         }
@@ -175,9 +212,18 @@ impl Network {
             HostUpcall::Group {
                 operation,
                 group,
+                procs,
                 directives,
-                ..
             } => {
+                let status = directives.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
+                self.asked_groups.push(AskedGroup {
+                    node,
+                    operation,
+                    group: group.as_str().unwrap().to_owned(),
+                    keys: keys_of(&directives),
+                    status: status.and_then(Value::as_status),
+                });
+                let nodes = self.nodes_of(&procs);
                 let name = (operation, group);
                 let arrived = self.groups.entry(name.clone()).or_default();
                 let data = match directives.value_of(key::PMIX_GROUP_ENDPT_DATA) {
@@ -185,7 +231,7 @@ impl Network {
                     _ => Bytes::default(),
                 };
                 arrived.push((node, number, data));
-                if arrived.len() < self.streams.len() {
+                if arrived.len() < nodes {
                     return;
                 }
                 let arrived = self.groups.remove(&name).unwrap();
@@ -207,20 +253,69 @@ impl Network {
             HostUpcall::Log {
                 data, directives, ..
             } => {
-                let keys = |infos: &[Info]| {
-                    infos
-                        .iter()
-                        .map(|info| info.key.as_str().to_owned())
-                        .collect()
-                };
                 self.logged.push(LoggedKeys {
-                    data: keys(&data),
-                    directives: keys(&directives),
+                    data: keys_of(&data),
+                    directives: keys_of(&directives),
                 });
                 self.answer(node, number, Ok(UpcallResult::Done));
             }
+            HostUpcall::JobControl { targets, .. } if self.conduct == Conduct::Managing => {
+                self.controlled.push(targets);
+                self.answer(node, number, Ok(UpcallResult::Infos(vec![answer()])));
+            }
+            HostUpcall::Monitor { .. } if self.conduct == Conduct::Managing => {
+                self.answer(node, number, Ok(UpcallResult::Infos(vec![answer()])));
+            }
+            HostUpcall::Query { queries, .. } if self.conduct == Conduct::Managing => {
+                let keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
+                let infos = keys.map(|key| Info {
+                    key: Key::new(key.as_str().unwrap()).unwrap(),
+                    ..answer()
+                });
+                let infos = infos.collect();
+                self.answer(node, number, Ok(UpcallResult::Infos(infos)));
+            }
             _ => self.answer(node, number, Err(code::PMIX_ERR_NOT_SUPPORTED)),
         }
+    }
+
+    /// Returns the number of nodes of procs.
+    fn nodes_of(&self, procs: &[Proc]) -> usize {
+        if procs.iter().any(|proc| !proc.rank.is_valid()) {
+            return self.streams.len();
+        }
+        let nodes = procs.iter().map(|proc| proc.rank.0 / self.procs_per_node);
+        nodes.collect::<BTreeSet<_>>().len()
+    }
+
+    /// Reports the end of a proc to the other nodes, in the form of PRRTE.
+    fn report_end(&mut self, node: usize, proc: &Proc) {
+        let infos = vec![
+            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
+            Info::new(
+                key::PMIX_EVENT_CUSTOM_RANGE,
+                Value::procs([Proc::all(proc.nspace.clone())]),
+            ),
+        ];
+        let event = Event {
+            code: code::PMIX_ERR_PROC_ABORTED_BY_SIG,
+            source: Some(proc.clone()),
+            range: Range::Custom,
+            infos,
+        };
+        for other in (0..self.streams.len()).filter(|other| *other != node) {
+            let (nobody, _) = channel();
+            let event = event.clone();
+            self.request(other, HostRequest::Notify { event }, Waiting::Test(nobody));
+        }
+    }
+
+    fn notice(&mut self, node: usize, notice: HostNotice) {
+        if let HostNotice::ClientLost(proc) = &notice {
+            let proc = proc.clone();
+            self.report_end(node, &proc);
+        }
+        self.notices.push((node, notice));
     }
 
     fn reply(&mut self, number: RequestNumber, reply: Reply) {
@@ -413,6 +508,16 @@ impl FakeLauncher {
         self.network().logged.clone()
     }
 
+    /// Returns the targets of job control so far, as they were named.
+    pub fn controlled(&self) -> Vec<Vec<Proc>> {
+        self.network().controlled.clone()
+    }
+
+    /// Returns the operations on groups that servers asked for so far.
+    pub fn asked_groups(&self) -> Vec<AskedGroup> {
+        self.network().asked_groups.clone()
+    }
+
     /// Delivers output of a proc, empty at its end.
     #[track_caller]
     pub fn deliver(&self, rank: u32, output: &str) {
@@ -525,7 +630,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
             match message {
                 ServerMessage::Reply { number, reply } => network.reply(number, reply),
                 ServerMessage::Upcall { number, upcall } => network.upcall(node, number, upcall),
-                ServerMessage::Notice(notice) => network.notices.push((node, notice)),
+                ServerMessage::Notice(notice) => network.notice(node, notice),
                 other => panic!("unexpected message {other:?}"),
             }
         }

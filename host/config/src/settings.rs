@@ -239,8 +239,8 @@ settings! {
         /// Time that the construction or destruction of a group may take, in milliseconds, if the
         /// request sets no timeout.
         timeout "group.timeout_ms": Duration = Duration::from_secs(300), Millis(1, DAY), "60000";
-        /// Time that the leader of a group has to decide after a member failed, in milliseconds.
-        /// Without a decision the construction fails.
+        /// Time that the leader of a group has to decide after a member failed, in milliseconds, and
+        /// a launcher that forms a group over nodes. Without a decision the construction fails.
         decision_timeout "group.decision_timeout_ms": Duration = Duration::from_secs(10), Millis(1, DAY), "2000";
         /// Time for which the result of a construct or destruct is kept for late participants, in
         /// milliseconds.

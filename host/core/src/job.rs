@@ -49,6 +49,18 @@ pub struct RegisteredJob {
     pub nodes: Vec<NodeRanks>,
     /// The job data.
     pub entries: Vec<JobEntry>,
+    /// The party that monitors procs on several nodes.
+    pub monitoring: LauncherMonitoring,
+}
+
+/// Ability of a launcher to monitor procs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LauncherMonitoring {
+    /// The launcher monitors procs.
+    Offered,
+    /// It does not.
+    #[default]
+    Missing,
 }
 
 /// The procs of a job on one node.
@@ -174,6 +186,14 @@ impl JobSpec {
         match rank {
             rank::PMIX_RANK_WILDCARD => self.has_procs_elsewhere(),
             one => self.node_of(one) == Some(ProcNode::Other),
+        }
+    }
+
+    /// Returns true if the launcher of the job monitors procs.
+    pub fn is_monitored_by_launcher(&self) -> bool {
+        match &self.placement {
+            JobPlacement::ThisNode => false,
+            JobPlacement::Registered(job) => job.monitoring == LauncherMonitoring::Offered,
         }
     }
 

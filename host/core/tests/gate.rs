@@ -11,7 +11,8 @@ mod support;
 use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
-    job_control::JobAction,
+    job_control::{ControlResult, JobAction},
+    job_registration::LauncherJob,
     policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{
         Action, AdmissionCheck, DecisionId, EventBudget, Monitoring, PeerId, RaisingOwner,
@@ -236,6 +237,67 @@ fn default_rule_without_policies_decides_at_once_with_reason() {
     assert_eq!(
         statuses(&stage.kill(proc("alice", 7))),
         [code::PMIX_ERR_NOT_FOUND]
+    );
+}
+
+/// Adds a job of four procs, two on this node.
+fn add_job_over_nodes(stage: &mut Stage, name: &str, owner: UserIdentity) {
+    let nspace = Nspace::new(name).unwrap();
+    let mut job = LauncherJob::new(nspace, "n0", owner);
+    let infos = vec![
+        Info::new(key::PMIX_NODE_MAP, Value::string("n0,n1")),
+        Info::new(key::PMIX_PROC_MAP, Value::string("0,1;2,3")),
+    ];
+    job.describe(2, infos);
+    job.add_client(Rank(0), owner);
+    job.add_client(Rank(1), owner);
+    stage.server.add_job(job.spec().unwrap());
+}
+
+#[test]
+fn procs_of_other_nodes_belong_to_the_owner_of_their_job() {
+    let mut stage = Stage::policed(&[]);
+    add_job_over_nodes(&mut stage, "near", ALICE);
+    add_job_over_nodes(&mut stage, "far", BOB);
+    let foreign = proc("far", 3);
+    for target in [&foreign, &Proc::all(foreign.nspace.clone())] {
+        let refused = statuses(&stage.kill(target.clone()));
+        assert_eq!(refused, [code::PMIX_ERR_NO_PERMISSIONS], "{target}");
+    }
+    let ask = |stage: &mut Stage, request| statuses(&stage.ask(stage.peers[ALICE_0], request));
+    let monitor = Request::Monitor {
+        monitor: Info::new(key::PMIX_MONITOR_PROC_RESOURCE_USAGE, Value::Undef),
+        error: code::PMIX_SUCCESS,
+        directives: vec![Info::new(
+            key::PMIX_MONITOR_TARGET_PROCS,
+            Value::procs([foreign.clone()]),
+        )],
+    };
+    assert_eq!(ask(&mut stage, monitor), [code::PMIX_ERR_NO_PERMISSIONS]);
+    let query = Request::Query {
+        queries: vec![Query {
+            keys: vec![Some(key::PMIX_QUERY_PROC_RESOURCE_USAGE.0.into())],
+            qualifiers: vec![Info::new(key::PMIX_PROCID, Value::Proc(foreign))],
+        }],
+    };
+    assert_eq!(ask(&mut stage, query), [code::PMIX_ERR_NO_PERMISSIONS]);
+    let own = proc("near", 3);
+    let actions = stage.kill(own.clone());
+    let [Action::Upcall(Upcall::ControlOverNodes { id, control, .. })] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(control.targets.elsewhere, [own]);
+    let infos = vec![Info::new(REASON, Value::string("of the launcher"))];
+    let status = Status(-3917);
+    let answer = ControlResult::OfLauncher {
+        status,
+        infos: infos.clone(),
+    };
+    let answered = stage.server.controlled_over_nodes(*id, Ok(answer));
+    let reply = Reply::Infos { status, infos };
+    assert!(
+        matches!(&answered[..], [Action::JobControlEnded { .. }, Action::Reply { reply: told, .. }] if *told == reply),
+        "{answered:?}"
     );
 }
 

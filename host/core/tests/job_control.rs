@@ -10,6 +10,7 @@ use peal_core::job_control::{
     JobControlError, PREEMPT, ParsedJobControl, RequestSelector, RequestedAction, Subdirectories,
     TopDirectory, read,
 };
+use peal_core::targets::JobRanks;
 use peal_model::{
     DataArray, Info, InfoFlags, KeyName, Nspace, Proc, Rank, Status, Value, code, key, rank,
 };
@@ -24,13 +25,16 @@ fn all(job: &str) -> Proc {
 }
 
 /// Two jobs: "mine" with three procs and "other" with two.
-fn ranks(nspace: &Nspace) -> Option<BTreeSet<Rank>> {
+fn ranks(nspace: &Nspace) -> Option<JobRanks> {
     let size = match nspace.as_str() {
         "mine" => 3,
         "other" => 2,
         _ => return None,
     };
-    Some((0..size).map(Rank).collect())
+    Some(JobRanks {
+        local: (0..size).map(Rank).collect(),
+        size: None,
+    })
 }
 
 fn ask(targets: &[Proc], directives: Vec<Info>) -> Result<ParsedJobControl, JobControlError> {

@@ -8,6 +8,7 @@
 use peal_core::monitor::{
     FileChanges, LivenessSource, Monitor, MonitorError, MonitorSelector, UsageOf, read,
 };
+use peal_core::targets::JobRanks;
 use peal_model::{
     DataArray, Info, InfoFlags, Infos, KeyName, NodePid, Nspace, Proc, Range, Rank, Status, Value,
     code, key, rank,
@@ -27,7 +28,12 @@ fn ask(
     error: Status,
     directives: &[Info],
 ) -> Result<Monitor, MonitorError> {
-    let ranks = |asked: &Nspace| (*asked == nspace()).then(|| BTreeSet::from([Rank(0), Rank(1)]));
+    let ranks = |asked: &Nspace| {
+        (*asked == nspace()).then(|| JobRanks {
+            local: BTreeSet::from([Rank(0), Rank(1)]),
+            size: None,
+        })
+    };
     read(
         &requester(),
         &Info::new(monitor.0, monitor.1),

@@ -8,7 +8,7 @@ use super::{
 use peal_core::job::JobSpec;
 use peal_model::{
     DataArray, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, UserIdentity, Value,
-    code, key,
+    code, key, rank,
 };
 use std::{
     collections::BTreeMap,
@@ -145,6 +145,32 @@ impl JobListing {
         )
     }
 
+    /// Returns true if a rank is on another node.
+    pub(super) fn is_elsewhere(&self, rank: Rank) -> bool {
+        match &self.origin {
+            JobOrigin::Launched { .. } => false,
+            JobOrigin::Adopted { spec, .. } => spec.is_elsewhere(rank),
+        }
+    }
+
+    /// Returns true if some procs are on other nodes.
+    pub(super) fn has_procs_elsewhere(&self) -> bool {
+        self.is_elsewhere(rank::PMIX_RANK_WILDCARD)
+    }
+
+    /// Returns all ranks.
+    pub(super) fn ranks(&self) -> Vec<Rank> {
+        (0..self.size).map(Rank).collect()
+    }
+
+    /// Returns the ranks of this node.
+    pub(super) fn local_ranks(&self) -> Vec<Rank> {
+        match &self.origin {
+            JobOrigin::Launched { .. } => self.ranks(),
+            JobOrigin::Adopted { spec, .. } => spec.local_ranks(),
+        }
+    }
+
     /// Returns the running procs, each with its process id.
     pub(super) fn running(&self, reaper: &ChildReaper) -> Vec<(Proc, u32)> {
         let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
@@ -156,14 +182,14 @@ impl JobListing {
             .collect()
     }
 
-    /// Returns the procs as an array of `PMIX_PROC_INFO`, by rank.
-    pub(super) fn procs(&self, reaper: &ChildReaper) -> DataArray {
+    /// Returns procs as an array of `PMIX_PROC_INFO`.
+    pub(super) fn procs(&self, ranks: Vec<Rank>, reaper: &ChildReaper) -> DataArray {
         let apps = match &self.origin {
             JobOrigin::Launched { apps, .. } => apps.as_slice(),
             JobOrigin::Adopted { .. } => &[],
         };
-        DataArray::proc_infos((0..self.size).map(|rank| {
-            let proc = Proc::new(self.nspace.clone(), Rank(rank));
+        DataArray::proc_infos(ranks.into_iter().map(|rank| {
+            let proc = Proc::new(self.nspace.clone(), rank);
             let program = job_request::app_of(apps, proc.rank).map(|app| &app.program);
             let executable = program.map(|program| Text::from_bytes(program.as_encoded_bytes()));
             let (pid, state, executable) = match self.process_of(&proc, reaper) {

@@ -68,8 +68,8 @@ use peal_model::{
 };
 use peal_sandbox::Sink;
 use peal_server::{
-    EventHandling, HostEnvironment, LocalServices, Notices, ProcessLookup, Puller, ServerHandle,
-    Spawned, StreamPull, UpcallFuture, admin::JobRegistrar,
+    EventHandling, HostEnvironment, LocalServices, Notices, ProcessLookup, Puller, QueriedKey,
+    ServerHandle, Spawned, StreamPull, UpcallFuture, admin::JobRegistrar,
 };
 use std::{
     collections::BTreeSet,
@@ -284,6 +284,22 @@ impl JobRegistrar for EmbeddedHostEnvironment {
 }
 
 impl LocalServices for EmbeddedHostEnvironment {
+    fn query_node(
+        &self,
+        identity: UserIdentity,
+        queries: Vec<Query>,
+    ) -> UpcallFuture<'_, Vec<QueriedKey>> {
+        let table = self.table.clone();
+        let reaper = self.reaper.clone();
+        let answer = move || table.answer(identity, &queries, &reaper);
+        // Usage is read from `/proc`, which blocks.
+        Box::pin(async move {
+            tokio::task::spawn_blocking(answer)
+                .await
+                .unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))
+        })
+    }
+
     fn pull_delivered(&self, pull: StreamPull, directives: &[Info]) -> Result<u64, Status> {
         self.begin_pull(pull, directives)
     }
@@ -412,14 +428,10 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         identity: UserIdentity,
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {
-        let table = self.table.clone();
-        let reaper = self.reaper.clone();
-        let answer = move || table.answer(identity, &queries, &reaper);
-        // Usage is read from `/proc`, which blocks.
+        let answers = self.query_node(identity, queries);
         Box::pin(async move {
-            tokio::task::spawn_blocking(answer)
-                .await
-                .unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))
+            let infos = answers.await?.into_iter().map(|key| key.answer.info());
+            Ok(infos.flatten().collect())
         })
     }
 

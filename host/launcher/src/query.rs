@@ -10,9 +10,10 @@ use super::{
 };
 use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{
-    DataArray, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, UserIdentity,
-    Value, code, key, rank,
+    DataArray, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, UserIdentity, Value,
+    code, key, rank,
 };
+use peal_server::{KeyAnswer, QueriedKey};
 use peal_system::{
     process::ProcessId,
     usage::{self, Fields},
@@ -126,14 +127,14 @@ impl JobTable {
         self.jobs().remove(nspace);
     }
 
-    /// Returns one info for each known key. It covers the jobs of the requester's user, or all jobs
-    /// if the requester is root. Unknown keys are left out.
+    /// Answers each key. The answers cover the jobs of the requester's user, or all jobs if the
+    /// requester is root.
     pub(super) fn answer(
         &self,
         identity: UserIdentity,
         queries: &[Query],
         reaper: &ChildReaper,
-    ) -> Result<Vec<Info>, Status> {
+    ) -> Result<Vec<QueriedKey>, Status> {
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MAX_KEYS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -147,31 +148,56 @@ impl JobTable {
             .filter(|job| mine(job))
             .cloned()
             .collect();
-        let mut found = Vec::new();
-        for query in queries {
+        let mut answered = Vec::new();
+        for (number, query) in queries.iter().enumerate() {
+            let keys = query.keys.iter().flatten();
+            let mut answers: Vec<QueriedKey> = keys
+                .map(|key| QueriedKey {
+                    query: number,
+                    key: key.clone(),
+                    answer: KeyAnswer::Unknown,
+                })
+                .collect();
             let named = match SelectedJobs::of(&query.qualifiers)? {
                 SelectedJobs::All => None,
                 SelectedJobs::Job(nspace) => match jobs.iter().find(|job| job.nspace == nspace) {
                     Some(job) => Some(job),
                     // An unknown or foreign job yields no info: the requester cannot tell them
                     // apart.
-                    None => continue,
+                    None => {
+                        answered.append(&mut answers);
+                        continue;
+                    }
                 },
             };
-            for queried in query.keys.iter().flatten().filter_map(Text::as_str) {
-                if usage_query::is_usage_query(queried) {
+            for queried in &mut answers {
+                let Some(key) = queried.key.as_str() else {
+                    continue;
+                };
+                let reach = QueryReach::of(key, &query.qualifiers, named.map(|job| &**job))?;
+                if reach == QueryReach::Elsewhere {
+                    queried.answer = KeyAnswer::Elsewhere;
+                    continue;
+                }
+                let found = if usage_query::is_usage_query(key) {
                     let running = named.map(|job| job.running(reaper)).unwrap_or_default();
-                    found.extend(usage_query::about(queried, &query.qualifiers, &running)?);
-                } else if queried == key::PMIX_QUERY_MEMORY_USAGE.0 {
+                    usage_query::about(key, &query.qualifiers, &running)?
+                } else if key == key::PMIX_QUERY_MEMORY_USAGE.0 {
                     let all = named.map_or(&jobs[..], std::slice::from_ref);
                     let running: Vec<_> = all.iter().flat_map(|job| job.running(reaper)).collect();
-                    found.push(memory::used(&query.qualifiers, &running)?);
+                    Some(memory::used(&query.qualifiers, &running)?)
                 } else {
-                    found.extend(about(queried, &jobs, named, reaper)?);
-                }
+                    about(key, &jobs, named, reaper)?
+                };
+                queried.answer = match found {
+                    None => KeyAnswer::Unknown,
+                    Some(info) if reach == QueryReach::Nodes => KeyAnswer::OfNode(info),
+                    Some(info) => KeyAnswer::Known(info),
+                };
             }
+            answered.append(&mut answers);
         }
-        Ok(found)
+        Ok(answered)
     }
 
     /// Returns the current usage of procs, one info for each that runs here. Modules of a user or
@@ -214,6 +240,50 @@ impl JobTable {
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, Arc<JobListing>>> {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nodes of the procs that a query is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum QueryReach {
+    /// This node, or no procs.
+    ThisNode,
+    /// This node and others.
+    Nodes,
+    /// One proc of another node.
+    Elsewhere,
+}
+
+impl QueryReach {
+    fn of(
+        queried: &str,
+        qualifiers: &[Info],
+        job: Option<&JobListing>,
+    ) -> Result<QueryReach, Status> {
+        let Some(job) = job else {
+            return Ok(QueryReach::ThisNode);
+        };
+        let usage = [
+            key::PMIX_QUERY_PROC_RESOURCE_USAGE,
+            key::PMIX_QUERY_MEMORY_USAGE,
+        ];
+        let is_usage = usage.iter().any(|key| queried == key.0);
+        let one = match usage_query::selected_rank(qualifiers) {
+            Ok(rank) => rank.filter(|_| is_usage),
+            Err(status) if is_usage => return Err(status),
+            Err(_) => None,
+        };
+        let is_table = queried == key::PMIX_QUERY_PROC_TABLE.0;
+        Ok(match one {
+            Some(rank) if job.is_elsewhere(rank) => QueryReach::Elsewhere,
+            None if (is_usage || is_table)
+                && job.has_procs_elsewhere()
+                && !qualifiers.is_true(key::PMIX_QUERY_LOCAL_ONLY) =>
+            {
+                QueryReach::Nodes
+            }
+            _ => QueryReach::ThisNode,
+        })
     }
 }
 
@@ -265,13 +335,15 @@ fn about(
     } else if is(key::PMIX_QUERY_JOB_STATUS) {
         let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
         (key::PMIX_QUERY_JOB_STATUS, Value::Status(job.status()))
-    } else if let Some(key) = [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_LOCAL_PROC_TABLE]
-        .into_iter()
-        .find(|k| is(*k))
-    {
-        // The job must be named. All its procs are on this node.
+    } else if is(key::PMIX_QUERY_PROC_TABLE) {
+        // The job must be named.
         let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-        (key, Value::DataArray(job.procs(reaper)))
+        let procs = job.procs(job.ranks(), reaper);
+        (key::PMIX_QUERY_PROC_TABLE, Value::DataArray(procs))
+    } else if is(key::PMIX_QUERY_LOCAL_PROC_TABLE) {
+        let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+        let procs = job.procs(job.local_ranks(), reaper);
+        (key::PMIX_QUERY_LOCAL_PROC_TABLE, Value::DataArray(procs))
     } else {
         return Ok(None);
     };
@@ -282,6 +354,7 @@ fn about(
 mod tests {
     use super::*;
     use crate::AppRequest;
+    use peal_core::job_registration::LauncherJob;
     use peal_model::Rank;
 
     fn request(nspace: &str) -> JobRequest {
@@ -290,6 +363,12 @@ mod tests {
             AppRequest::new("app", vec!["--fast".into()], 2),
             "node",
         )
+    }
+
+    /// Returns what is known.
+    fn known(answers: Vec<QueriedKey>) -> Vec<Info> {
+        let infos = answers.into_iter().map(|key| key.answer.info());
+        infos.flatten().collect()
     }
 
     fn query(keys: &[KeyName], qualifiers: Vec<Info>) -> Query {
@@ -321,14 +400,8 @@ mod tests {
             gid: 0,
         };
         let names = |identity| {
-            let found = table
-                .answer(
-                    identity,
-                    &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())],
-                    &reaper,
-                )
-                .unwrap();
-            found
+            let names = query(&[key::PMIX_QUERY_NAMESPACES], Vec::new());
+            known(table.answer(identity, &[names], &reaper).unwrap())
                 .value_of(key::PMIX_QUERY_NAMESPACES)
                 .and_then(Value::as_str)
                 .unwrap()
@@ -346,9 +419,14 @@ mod tests {
             key::PMIX_QUERY_NAMESPACE_INFO,
             key::PMIX_QUERY_SPAWN_SUPPORT,
         ];
-        let answer =
-            |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &reaper);
-        let found = answer(me, "first").unwrap();
+        let answer = |identity, job: &str| {
+            known(
+                table
+                    .answer(identity, &[query(&both, of_job(job))], &reaper)
+                    .unwrap(),
+            )
+        };
+        let found = answer(me, "first");
         assert_eq!(found.len(), 2, "unknown keys are left out");
         let Value::DataArray(procs) = &found[0].value else {
             panic!("{found:?}")
@@ -357,13 +435,7 @@ mod tests {
             matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(_)]
             if first.state == ProcState::TERMINATED && first.executable == Some("app".into()))
         );
-        assert_eq!(
-            [
-                answer(other, "first").unwrap(),
-                answer(me, "second").unwrap()
-            ],
-            [[], []]
-        );
+        assert_eq!([answer(other, "first"), answer(me, "second")], [[], []]);
     }
 
     #[test]
@@ -377,9 +449,8 @@ mod tests {
             gid: 0,
         };
         let value = |queried: KeyName| {
-            let found = table
-                .answer(me, &[query(&[queried], of_job("job"))], &reaper)
-                .unwrap();
+            let queried_key = query(&[queried], of_job("job"));
+            let found = known(table.answer(me, &[queried_key], &reaper).unwrap());
             found.value_of(queried).unwrap().clone()
         };
         assert_eq!(
@@ -406,6 +477,57 @@ mod tests {
             table.answer(me, &[unnamed], &reaper),
             Err(code::PMIX_ERR_BAD_PARAM)
         );
+    }
+
+    #[test]
+    fn answers_tell_procs_of_this_node_from_those_of_others() {
+        let me = UserIdentity {
+            uid: geteuid().as_raw(),
+            gid: 0,
+        };
+        let nspace = Nspace::new("job").unwrap();
+        let mut job = LauncherJob::new(nspace, "n0", me);
+        let infos = vec![
+            Info::new(key::PMIX_NODE_MAP, Value::string("n0,n1")),
+            Info::new(key::PMIX_PROC_MAP, Value::string("0,1;2,3")),
+        ];
+        job.describe(2, infos);
+        job.add_client(Rank(0), me);
+        job.add_client(Rank(1), me);
+        let table = JobTable::default();
+        table.adopt(&job.spec().unwrap());
+        let reaper = ChildReaper::adopting();
+        let ask = |queried: KeyName, more: Option<Info>| {
+            let mut qualifiers = of_job("job");
+            qualifiers.extend(more);
+            let answers = table.answer(me, &[query(&[queried], qualifiers)], &reaper);
+            answers.unwrap().remove(0).answer
+        };
+        let rank = |rank| Some(Info::new(key::PMIX_RANK, Value::Rank(Rank(rank))));
+        let usage = key::PMIX_QUERY_PROC_RESOURCE_USAGE;
+        assert_eq!(ask(usage, rank(2)), KeyAnswer::Elsewhere);
+        assert_eq!(
+            ask(usage, rank(1)),
+            KeyAnswer::Unknown,
+            "it has not connected"
+        );
+        let count = |answer| match answer {
+            KeyAnswer::Known(info) | KeyAnswer::OfNode(info) => match info.value {
+                Value::DataArray(array) => array.items().len(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
+        let table_of_job = ask(key::PMIX_QUERY_PROC_TABLE, None);
+        assert!(matches!(table_of_job, KeyAnswer::OfNode(_)));
+        assert_eq!(count(table_of_job), 4);
+        let table_of_node = ask(key::PMIX_QUERY_LOCAL_PROC_TABLE, None);
+        assert!(matches!(table_of_node, KeyAnswer::Known(_)));
+        assert_eq!(count(table_of_node), 2);
+        let local = Info::new(key::PMIX_QUERY_LOCAL_ONLY, Value::Bool(true));
+        let memory = |more| ask(key::PMIX_QUERY_MEMORY_USAGE, more);
+        assert!(matches!(memory(None), KeyAnswer::OfNode(_)));
+        assert!(matches!(memory(Some(local)), KeyAnswer::Known(_)));
     }
 
     #[test]

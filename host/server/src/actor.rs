@@ -298,6 +298,9 @@ impl Actor {
                 targets,
                 answer,
             } => self.state.controlled(id, &targets, answer),
+            ActorMessage::ControlledOverNodes { id, answer } => {
+                self.state.controlled_over_nodes(id, answer)
+            }
             ActorMessage::ServerJoined(server) => self.state.server_joined(server),
             ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
             ActorMessage::Group { from, message } => {
@@ -343,7 +346,10 @@ impl Actor {
                 event,
                 reach,
                 allowance,
-            } => self.state.distributed(event, reach, allowance),
+            } => {
+                let now = self.now();
+                self.state.distributed(event, reach, allowance, now)
+            }
             ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
             ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),
             ActorMessage::AddJob { spec, done } => {

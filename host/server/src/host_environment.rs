@@ -3,7 +3,7 @@
 use peal_core::{
     group::GroupOperation,
     job::JobSpec,
-    job_control::{Cleanup, JobControl, NotDone},
+    job_control::{Cleanup, ControlOverNodes, ControlResult, JobControl, NotDone},
     server::Purpose,
     supported::Supported,
 };
@@ -290,6 +290,16 @@ pub trait HostEnvironment: Send + Sync + 'static {
         requester: Option<Proc>,
         control: JobControl,
     ) -> UpcallFuture<'_, Vec<NotDone>> {
+        unsupported()
+    }
+
+    /// Executes job control on procs of which some are on other nodes, for a requester (none: a module
+    /// of the site). The request is valid and was permitted.
+    fn control_over_nodes(
+        &self,
+        requester: Option<Proc>,
+        control: ControlOverNodes,
+    ) -> UpcallFuture<'_, ControlResult> {
         unsupported()
     }
 

@@ -76,7 +76,7 @@ pub use shadow::Shadows;
 pub use spill::SpillSettings;
 pub use stored::StoredState;
 pub use stubs::{
-    HostRouter, LocalServices, Puller, SessionError, StreamPull, StubListener, StubRole,
-    StubService, StubSettings,
+    HostRouter, KeyAnswer, LocalServices, Puller, QueriedKey, SessionError, StreamPull,
+    StubListener, StubRole, StubService, StubSettings,
 };
 pub use transport::{InProcessTransport, ServerId, ServerKind, ServerTransport, TransportFuture};

@@ -4,7 +4,7 @@
 //! A host environment returns the data of several servers one behind the other, so each server writes
 //! a frame with its length.
 use peal_core::{
-    group::NodeParticipant,
+    group::{NodeContribution, NodeFailure, NodeParticipant},
     server::{Completeness, FenceContribution},
 };
 use peal_model::{Bytes, Info, Infos, Proc, RankData, Status, Value, code, key};
@@ -12,7 +12,7 @@ use peal_stub::{CodecError, FrameLimit, MessageDecoder};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Version of the form. Servers of other versions are refused.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Data of one server, with the version of their form.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -71,30 +71,58 @@ struct ParticipantData {
     values: Option<RankData>,
 }
 
-/// Encodes the participants of this server in an operation on a group.
-pub(crate) fn encode_participants(own: Vec<NodeParticipant>) -> Result<Bytes, Status> {
-    let participants = own.into_iter().map(|own| ParticipantData {
+/// Contribution of one server to an operation on a group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct GroupData {
+    participants: Vec<ParticipantData>,
+    failure: Option<FailureData>,
+}
+
+/// Reason for which an operation has failed on a server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct FailureData {
+    status: Status,
+    reason: String,
+}
+
+/// Encodes the contribution of this server to an operation on a group.
+pub(crate) fn encode_group(own: NodeContribution) -> Result<Bytes, Status> {
+    let participants = own.participants.into_iter().map(|own| ParticipantData {
         proc: own.proc,
         infos: own.infos,
         values: own.data,
     });
-    encode(&NodeData::of(participants.collect::<Vec<_>>()))
+    let failure = own
+        .failure
+        .map(|NodeFailure { status, reason }| FailureData { status, reason });
+    encode(&NodeData::of(GroupData {
+        participants: participants.collect(),
+        failure,
+    }))
 }
 
-/// Decodes the participants of all servers from the infos of a host environment. One that exchanges no
-/// data names none.
-pub(crate) fn decode_participants(infos: &[Info]) -> Result<Vec<NodeParticipant>, Status> {
-    let bytes = match infos.value_of(key::PMIX_GROUP_ENDPT_DATA) {
-        Some(Value::ByteObject(bytes)) => bytes,
-        _ => return Ok(Vec::new()),
+/// Decodes the contributions of all servers from the infos of a host environment. One that exchanges
+/// no data has none.
+pub(crate) fn decode_groups(infos: &[Info]) -> Result<NodeContribution, Status> {
+    let mut all = NodeContribution::default();
+    let Some(Value::ByteObject(bytes)) = infos.value_of(key::PMIX_GROUP_ENDPT_DATA) else {
+        return Ok(all);
     };
-    let all: Vec<Vec<ParticipantData>> = decode_all(bytes)?;
-    let participants = all.into_iter().flatten().map(|found| NodeParticipant {
-        proc: found.proc,
-        infos: found.infos,
-        data: found.values,
-    });
-    Ok(participants.collect())
+    for GroupData {
+        participants,
+        failure,
+    } in decode_all(bytes)?
+    {
+        let participants = participants.into_iter().map(|found| NodeParticipant {
+            proc: found.proc,
+            infos: found.infos,
+            data: found.values,
+        });
+        all.participants.extend(participants);
+        let failure = failure.map(|FailureData { status, reason }| NodeFailure { status, reason });
+        all.failure = all.failure.or(failure);
+    }
+    Ok(all)
 }
 
 /// Encodes the data of this server.
@@ -179,20 +207,32 @@ mod tests {
 
     #[test]
     fn participants_of_several_servers_are_read_together() {
-        let participant = |rank| NodeParticipant {
+        let participant = |rank: u32| NodeParticipant {
             proc: Proc::new(Nspace::new("job").unwrap(), Rank(rank)),
             infos: vec![Info::new(KeyName("test.a"), Value::Uint32(rank))],
             data: None,
         };
-        let bytes = [0, 1].map(|rank| encode_participants(vec![participant(rank)]).unwrap());
+        let failure = NodeFailure {
+            status: code::PMIX_GROUP_CONSTRUCT_ABORT,
+            reason: "a participant has ended".to_owned(),
+        };
+        let bytes = [None, Some(failure.clone())].map(|failure| {
+            let participants = vec![participant(u32::from(failure.is_some()))];
+            let own = NodeContribution {
+                participants,
+                failure,
+            };
+            encode_group(own).unwrap()
+        });
         let bytes = Bytes::from(bytes.map(|bytes| bytes.as_slice().to_vec()).concat());
         let infos = [Info::new(
             key::PMIX_GROUP_ENDPT_DATA,
             Value::ByteObject(bytes),
         )];
-        let all = decode_participants(&infos).unwrap();
-        assert_eq!(all, [0, 1].map(participant));
-        assert_eq!(decode_participants(&[]), Ok(Vec::new()));
+        let all = decode_groups(&infos).unwrap();
+        assert_eq!(all.participants, [0, 1].map(participant));
+        assert_eq!(all.failure, Some(failure));
+        assert_eq!(decode_groups(&[]), Ok(NodeContribution::default()));
     }
 
     #[test]

@@ -85,29 +85,35 @@ impl Actor {
                 key,
                 operation,
                 procs,
+                infos: mut directives,
                 wants_context_id,
+                status,
                 own,
             } = request;
             let call = async {
-                let mut directives = vec![Info::new(
-                    key::PMIX_LOCAL_COLLECTIVE_STATUS,
-                    Value::Status(code::PMIX_SUCCESS),
-                )];
-                if wants_context_id {
+                // Another caller than the first may have asked for it.
+                if wants_context_id && !directives.is_true(key::PMIX_GROUP_ASSIGN_CONTEXT_ID) {
                     let yes = Value::Bool(true);
                     directives.push(Info::new(key::PMIX_GROUP_ASSIGN_CONTEXT_ID, yes));
                 }
-                if operation == GroupOperation::Construct {
-                    let data = Value::ByteObject(node_data::encode_participants(own)?);
+                // In the order of the C library.
+                let status = Value::Status(status);
+                directives.push(Info::new(key::PMIX_LOCAL_COLLECTIVE_STATUS, status));
+                if operation == GroupOperation::Construct || own.failure.is_some() {
+                    let data = Value::ByteObject(node_data::encode_group(own)?);
                     directives.push(Info::new(key::PMIX_GROUP_ENDPT_DATA, data));
                 }
                 let group = key.name.called().cloned().unwrap_or_default();
-                let infos = host.group(operation, group, procs, directives).await?;
+                let mut infos = host.group(operation, group, procs, directives).await?;
+                let nodes = node_data::decode_groups(&infos)?;
+                let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID);
+                let context_id = context_id.and_then(Value::as_u64);
+                let own_keys = [key::PMIX_GROUP_ENDPT_DATA, key::PMIX_GROUP_CONTEXT_ID];
+                infos.retain(|info| own_keys.iter().all(|key| info.key != *key));
                 Ok(HostGroupAnswer {
-                    participants: node_data::decode_participants(&infos)?,
-                    context_id: infos
-                        .value_of(key::PMIX_GROUP_CONTEXT_ID)
-                        .and_then(Value::as_u64),
+                    nodes,
+                    context_id,
+                    infos,
                 })
             };
             let answer = call.await;
@@ -192,6 +198,17 @@ impl Actor {
                         targets,
                         answer,
                     }
+                });
+            }
+            Upcall::ControlOverNodes {
+                id,
+                source,
+                control,
+            } => {
+                let host = self.host.clone();
+                self.process_answer(async move {
+                    let answer = host.control_over_nodes(source, control).await;
+                    ActorMessage::ControlledOverNodes { id, answer }
                 });
             }
             Upcall::Cleanup {

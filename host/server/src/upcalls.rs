@@ -2,7 +2,7 @@
 //! replies.
 use crate::host_environment::{HostEnvironment, Spawned, UpcallFuture};
 use peal_core::job_control::Cleanup;
-use peal_model::{App, Info, Proc, Reply, Request, Status, Text, UserIdentity, code};
+use peal_model::{App, Info, Proc, Query, Reply, Request, Status, Text, UserIdentity, code};
 
 /// Requester of an upcall, with the part of a query's answer that the server contributes.
 pub(crate) struct UpcallRequester {
@@ -95,6 +95,10 @@ async fn answer(
         Request::Query { queries } => {
             let identity = identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?;
             let requested = queries.iter().map(|query| query.keys.len()).sum();
+            let queries = without_answered(queries, &own);
+            if queries.is_empty() {
+                return query_reply(own, requested);
+            }
             let mut infos = match host.query(source, identity, queries).await {
                 // The answers of the server remain if the host environment has none.
                 Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if !own.is_empty() => {
@@ -224,6 +228,20 @@ fn query_reply(infos: Vec<Info>, requested: usize) -> Result<Reply, Status> {
             infos,
         }),
     }
+}
+
+/// Returns the queries without keys that these infos answer. The host environment is not asked for
+/// them.
+fn without_answered(mut queries: Vec<Query>, answers: &[Info]) -> Vec<Query> {
+    let is_answered = |key: &Option<Text>| {
+        let key = key.as_ref().and_then(Text::as_str);
+        key.is_some_and(|key| answers.iter().any(|info| info.key.as_str() == key))
+    };
+    for query in &mut queries {
+        query.keys.retain(|key| !is_answered(key));
+    }
+    queries.retain(|query| !query.keys.is_empty());
+    queries
 }
 
 fn present(keys: Vec<Option<Text>>) -> Vec<Text> {

@@ -152,8 +152,199 @@ fn groups_over_nodes_are_formed_through_the_launcher() {
         let mut lines: Vec<&str> = printed.lines().collect();
         lines.sort();
         assert_eq!(lines, expected);
-        assert!(launcher.upcalls().contains(&UpcallKind::Group));
+        let asked = launcher.asked_groups();
+        assert!(!asked.is_empty());
+        for asked in asked.iter().filter(|asked| asked.operation == 0) {
+            let is_numbered = asked.keys.iter().any(|key| key == "pmix.grp.actxid");
+            assert_eq!(is_numbered, action == "whole", "{asked:?}");
+            // Infos for members travel with the data.
+            assert!(
+                asked
+                    .keys
+                    .ends_with(&["pmix.loc.col.st", "pmix.grp.endpt"].map(str::to_owned))
+            );
+            assert!(
+                !asked.keys.contains(&"pmix.grp.info".to_owned()),
+                "{asked:?}"
+            );
+        }
     }
+}
+
+/// Returns what rank 0 of a job on two nodes prints about requests that name procs of the other node.
+fn ask_elsewhere(launcher: &FakeLauncher) -> String {
+    let done = run_all(launcher, 2, "elsewhere", &["3", "2"]);
+    let printed = done.into_iter().map(|done| done.expect_status(0).stdout);
+    printed.collect::<Vec<_>>().concat()
+}
+
+#[needs(libpmix)]
+#[test]
+fn requests_about_other_nodes_go_to_the_launcher() {
+    let place = Place::new();
+    let launcher = FakeLauncher::start(&place.path(""), 2, 2, Conduct::Managing);
+    launcher.register();
+    let expected = "\
+signal to one: 0 test.answer
+signal to all: 0 test.answer
+checkpoint of one: 0 test.answer
+usage of one: 0 pmix.qry.pres
+table of all: 0 pmix.qry.ptable
+table of the node: 2 procs
+table of the node: 0 pmix.qry.lptable
+monitor of one: 0
+monitor of all: 0
+";
+    assert_eq!(ask_elsewhere(&launcher), expected);
+    let one = vec![Proc::new(launcher.nspace().clone(), Rank(3))];
+    let all = vec![Proc::all(launcher.nspace().clone())];
+    assert_eq!(launcher.controlled(), [one.clone(), all, one]);
+    // The C library gives the results of a monitor to nobody.
+    let upcalls = launcher.upcalls();
+    let monitors = upcalls.iter().filter(|kind| **kind == UpcallKind::Monitor);
+    assert_eq!(monitors.count(), 2);
+}
+
+#[needs(libpmix)]
+#[test]
+fn requests_about_other_nodes_need_the_launcher() {
+    let place = Place::new();
+    let launcher = FakeLauncher::start(&place.path(""), 2, 2, Conduct::Proper);
+    launcher.register();
+    // What the launcher does not support is done for the procs of the node, and reported.
+    let expected = "\
+signal to one: -47
+signal to all: -52
+checkpoint of one: -47
+usage of one: -47
+table of all: 4 procs
+table of all: 0 pmix.qry.ptable
+table of the node: 2 procs
+table of the node: 0 pmix.qry.lptable
+monitor of one: -47
+monitor of all: 0
+";
+    assert_eq!(ask_elsewhere(&launcher), expected);
+}
+
+#[needs(libpmix)]
+#[test]
+fn errors_about_other_nodes_are_those_of_the_launcher() {
+    let place = Place::new();
+    let refusing = Conduct::Refusing(Status(-3917));
+    let launcher = FakeLauncher::start(&place.path(""), 2, 2, refusing);
+    launcher.register();
+    let expected = "\
+signal to one: -3917
+signal to all: -3917
+checkpoint of one: -3917
+usage of one: -3917
+table of all: 4 procs
+table of all: 0 pmix.qry.ptable
+table of the node: 2 procs
+table of the node: 0 pmix.qry.lptable
+monitor of one: -3917
+monitor of all: -3917
+";
+    assert_eq!(ask_elsewhere(&launcher), expected);
+}
+
+/// Runs `group` with a proc that dies, as ranks 0 to 3 of a job on nodes of this size. Its lines are the
+/// same as on one node.
+#[track_caller]
+fn form_groups_without(launcher: &FakeLauncher, action: &str, dying: usize) {
+    let program = format!("group {action} {dying}");
+    let compared = ProgramComparison::new(Box::leak(program.into_boxed_str()), "4", 137, 16);
+    let mut expected = compared.under_peal();
+    expected.sort();
+    let done = run_all(launcher, 4, "group", &[action, &dying.to_string()]);
+    let printed = done.into_iter().enumerate().map(|(rank, done)| {
+        let has_ended_well = done.status == Some(0);
+        assert_eq!(has_ended_well, rank != dying, "rank {rank}: {done:?}");
+        done.stdout
+    });
+    let printed = printed.collect::<Vec<_>>().concat();
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort();
+    assert_eq!(lines, expected, "{:#?}", launcher.asked_groups());
+}
+
+#[needs(libpmix)]
+#[test]
+fn death_during_construct_over_nodes_ends_it_everywhere() {
+    let place = Place::new();
+    let launcher = FakeLauncher::start(&place.path(""), 2, 2, Conduct::Proper);
+    launcher.register();
+    form_groups_without(&launcher, "dies", 3);
+    // The node of the dead proc says so, for nodes that have not heard of it.
+    let aborted = launcher
+        .asked_groups()
+        .into_iter()
+        .find(|asked| asked.node == 1 && asked.group == "all");
+    let status = aborted.unwrap().status;
+    assert_eq!(status, Some(code::PMIX_GROUP_CONSTRUCT_ABORT));
+}
+
+#[needs(libpmix)]
+#[test]
+fn death_on_node_of_its_own_keeps_no_group_waiting() {
+    let place = Place::new();
+    place.configure("[group]\ndecision_timeout_ms = 200\n");
+    let launcher = FakeLauncher::start(&place.path(""), 4, 1, Conduct::Proper);
+    launcher.register();
+    form_groups_without(&launcher, "dies", 3);
+}
+
+#[needs(libpmix)]
+#[test]
+fn tolerant_group_over_nodes_forms_without_the_dead() {
+    let place = Place::new();
+    for action in ["tolerant", "mourned"] {
+        let launcher = FakeLauncher::start(&place.path(action), 2, 2, Conduct::Proper);
+        launcher.register();
+        form_groups_without(&launcher, action, 3);
+    }
+}
+
+/// Returns the command of a host environment on a library, with a server of its own.
+fn host_on(library: &Release, name: &str, place: &Place) -> Command {
+    let mut command = Command::new(c_program(name));
+    library
+        .of(&mut command)
+        .env("PEAL_SERVER", "embedded")
+        .env("PEAL_EXECUTABLE", program("peal"))
+        .env("PEAL_CONFIG", "")
+        .env("PMIX_SYSTEM_TMPDIR", place.path(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Returns what a host environment prints on each library.
+fn hosts_on_both(name: &str) -> [String; 2] {
+    [Release::system(), Release::peal()].map(|library| {
+        let place = Place::new();
+        let done = finish(host_on(&library, name, &place).spawn().unwrap());
+        done.expect_status(0).stdout
+    })
+}
+
+#[needs(libpmix)]
+#[test]
+fn host_delivers_output_of_its_own() {
+    let expected = "launcher 0: early\nlauncher 7: of another process\nlauncher 0: late\n";
+    assert_eq!(hosts_on_both("host_output"), [expected, expected]);
+}
+
+#[needs(libpmix)]
+#[test]
+fn environment_of_procs_is_that_of_the_c_library() {
+    let [stock, own] = hosts_on_both("fork_environment");
+    // Peal's server shares no memory with its clients.
+    let is_shared = |line: &&str| !line.contains(": PMIX_DSTORE_");
+    let stock: Vec<&str> = stock.lines().filter(is_shared).collect();
+    assert_eq!(own.lines().collect::<Vec<_>>(), stock);
+    assert!(stock.contains(&"several 1: OMPI_FIRST_RANKS=0 1"));
 }
 
 #[needs(libpmix)]
@@ -336,16 +527,7 @@ fn servers_of_launchers_share_a_store_and_no_audit_trail() {
 #[test]
 fn server_ends_with_its_launcher_although_a_child_lives() {
     let place = Place::new();
-    let mut command = Command::new(c_program("orphan"));
-    Release::peal()
-        .of(&mut command)
-        .env("PEAL_SERVER", "embedded")
-        .env("PEAL_EXECUTABLE", program("peal"))
-        .env("PEAL_CONFIG", "")
-        .env("PMIX_SYSTEM_TMPDIR", place.path(""))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut launcher = command.spawn().unwrap();
+    let mut launcher = host_on(&Release::peal(), "orphan", &place).spawn().unwrap();
     let mut line = String::new();
     let mut printed = BufReader::new(launcher.stdout.take().unwrap());
     printed.read_line(&mut line).unwrap();

@@ -1,6 +1,6 @@
 //! Jobs under Open MPI's `mpirun`, whose daemons run on Peal's servers: the library is in the place of the installed one.
 use super::{
-    mpirun::check_mpi_programs,
+    mpirun::{check_mpi_programs, check_mpi4py_collectives},
     peal_nodes::{Configuration, libraries, peal_servers, peal_setup},
     probes::{ABORT, BARRIER, EXIT, LOCAL_EVENT, LOGS, LOST, PUBLISHED, QUERY},
     slurm::check_hello,
@@ -74,6 +74,17 @@ fn mpi_procs_start_others_under_mpirun_on_peal() {
         let children = (0..4).map(|rank| format!("child {rank}: of 4, sum 402"));
         let parents = (0..2).map(|rank| format!("rank {rank}: parent of 2, sum 402"));
         assert_eq!(lines, children.chain(parents).collect::<Vec<_>>());
+    }
+}
+
+#[needs(mpirun_lab, mpi4py)]
+#[test]
+fn mpi4py_collectives_pass_under_mpirun_on_peal() {
+    let libraries = libraries();
+    let lab = start(2, ClientLibrary::Stock);
+    check_mpi4py_collectives(&lab, None);
+    if all_is_tried() {
+        check_mpi4py_collectives(&lab, Some(&libraries));
     }
 }
 

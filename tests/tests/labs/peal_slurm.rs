@@ -7,11 +7,9 @@ use super::{
 use peal_needs::needs;
 use peal_tests::{
     labs::{
-        ClientLibrary, PROBE_NODES, ProbeCase, ProbeOutcome, ProbedLab, RankLine, all_is_tried,
-        check_probes,
+        ClientLibrary, PROBE_NODES, ProbeCase, ProbeOutcome, RankLine, all_is_tried, check_probes,
     },
-    mpi::{SUITE_LIMIT, counted, mpi4py},
-    run, run_within,
+    run,
 };
 
 /// Probes of Peal's library: Slurm offers fences, direct modex and abort, and Peal answers the rest for the node.
@@ -94,28 +92,9 @@ fn jobs_in_a_row_and_many_ranks_run_under_slurm_on_peal() {
 #[needs(slurm_lab, mpirun_lab, mpi4py)]
 #[test]
 fn mpi4py_collectives_pass_under_slurm_on_peal() {
-    // Ranks wait by polling, so that more of them than cores take minutes.
-    let (procs_per_node, modules, classes) = match all_is_tried() {
-        true => (2, "test_cco_(obj|nb_buf)", "Test"),
-        false => (1, "test_cco_obj", "World"),
-    };
     let config = Configuration::new("");
     let lab = start(2, &peal_servers(ClientLibrary::Stock), &config.path());
-    let mpi = format!(
-        "LD_LIBRARY_PATH=/usr/lib/{}-linux-gnu",
-        std::env::consts::ARCH
-    );
-    let mut suite = mpi4py(modules);
-    suite.extend(["-k".into(), classes.into()]);
-    let suite = suite.iter().map(|word| word.display().to_string());
-    let words: Vec<String> = ["env".to_owned(), mpi].into_iter().chain(suite).collect();
-    let done = run_within(SUITE_LIMIT, &mut lab.job(procs_per_node, &words)).expect_status(0);
-    // Each rank ran the same number of tests, and none failed.
-    let counts = counted(&done);
-    let ran = counts.iter().filter(|(what, _)| *what == "Ran ");
-    assert_eq!(ran.count(), 1, "{counts:?}");
-    let passed = done.stderr.matches("\nOK").count();
-    assert_eq!(passed, 2 * procs_per_node as usize, "{}", done.stderr);
+    super::mpirun::check_mpi4py_collectives(&lab, None);
 }
 
 #[needs(slurm_lab)]
@@ -141,6 +120,10 @@ fn server_of_the_node_serves_the_jobs_of_slurm() {
     );
     let _daemons = Daemons::start(&lab);
     check_hello(&lab, PROBE_NODES, 2);
+    // Both procs of the node have connected to it, and the library that Slurm has loaded.
+    let stats = peal_on(&lab, "n1", &["stats"]).expect_status(0).stdout;
+    let connected = |line: &str| line.trim_start().starts_with("3  connections_accepted");
+    assert!(stats.lines().any(connected), "{stats}");
     if all_is_tried() {
         check_probes(&lab, &PEAL);
     }

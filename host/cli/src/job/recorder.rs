@@ -233,9 +233,11 @@ impl OpenRecords {
                 status,
             }) => {
                 for (nspace, ranks) in ReachedJobs::all().ranks_of(targets) {
+                    // A job with procs on other nodes is named whole, beside the ranks of this node.
+                    let single = ranks.iter().filter(|rank| rank.is_valid());
                     let body = json!({
                         "action": operation.to_string(), "requester": requester.as_ref().map(ToString::to_string),
-                        "ranks": ranks.iter().map(|rank| rank.0).collect::<Vec<_>>(), "status": status.to_string(),
+                        "ranks": single.map(|rank| rank.0).collect::<Vec<_>>(), "status": status.to_string(),
                     });
                     entries.entry(nspace).or_default().push(entry(
                         JobEntryKind::Control,

@@ -100,6 +100,7 @@ impl Groups {
                 late,
                 called,
             } => {
+                self.fail_at_host(key, GroupOperation::Construct, failure);
                 let answered = self
                     .collectives
                     .answered(key, GroupOperation::Construct, |part| {
@@ -137,6 +138,8 @@ impl Groups {
                 self.pass_all_on(now);
             }
             GroupTransition::Dissolved => {
+                // The last members of other nodes may have ended, so that no answer is needed.
+                self.host_calls.abandon(key, GroupOperation::Destruct);
                 self.forget(key);
                 for (to, _) in self
                     .collectives
@@ -146,6 +149,7 @@ impl Groups {
                 }
             }
             GroupTransition::NotDissolved(failure) => {
+                self.fail_at_host(key, GroupOperation::Destruct, failure);
                 let answered = self
                     .collectives
                     .answered(key, GroupOperation::Destruct, before);

@@ -15,6 +15,8 @@ pub struct GroupCall {
     pub proc: Proc,
     /// The contribution to a construct; none for a destruct.
     pub construct: Option<Arc<ConstructRequest>>,
+    /// The infos of the call that the host environment gets, if it carries out the operation.
+    pub infos: Vec<Info>,
     /// The timeout of the call.
     pub timeout: Option<Duration>,
     /// The refusal, if policies deny the call.

@@ -6,7 +6,7 @@ use super::{
     GroupTransition, Members, Participation, ServerId,
     directory::ProcLocation,
     established::{EstablishedGroup, PendingDestruct},
-    forming::{GroupNotification, PendingConstruct},
+    forming::{AnswerOfHost, GroupNotification, HostStage, PendingConstruct},
     message::about,
     recent_refusals::RecentRefusals,
     sent::SentDecisions,
@@ -334,10 +334,24 @@ impl CoordinatorState {
         }
     }
 
-    /// Records the context id that the host environment has assigned to a group that is being formed.
-    pub(super) fn give_context_id(&mut self, key: &GroupKey, id: u64) {
+    /// Records that the host environment was asked to form a group.
+    pub(super) fn host_asked(&mut self, key: &GroupKey) {
         if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {
-            forming.given_context_id = Some(id);
+            forming.host = HostStage::Asked;
+        }
+    }
+
+    /// Records what the host environment has answered about a group that is being formed.
+    pub(super) fn host_answered(&mut self, key: &GroupKey, answer: AnswerOfHost) {
+        if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {
+            forming.host = HostStage::Answered(answer);
+        }
+    }
+
+    /// Records that procs of other nodes take no part in a group that is being formed.
+    pub(super) fn leave_out(&mut self, key: &GroupKey, procs: Vec<Proc>) {
+        if let Some(GroupState::Forming(forming)) = self.groups.get_mut(key) {
+            forming.leave_out(procs);
         }
     }
 
@@ -634,11 +648,17 @@ impl CoordinatorState {
                 let losses: Vec<CoordinatorAction> = losses
                     .map(|news| CoordinatorAction::notification(key, news, formed.members.iter()))
                     .collect();
-                if forming.wants_context_id() {
-                    let given = forming.given_context_id;
-                    formed.context_id = Some(given.unwrap_or_else(|| self.context_id()));
+                let ended = forming.ended_since_host_asked().clone();
+                let wants_context_id = forming.wants_context_id();
+                let AnswerOfHost { context_id, infos } = forming.answer_of_host();
+                formed.host_infos = infos;
+                if wants_context_id {
+                    formed.context_id = Some(context_id.unwrap_or_else(|| self.context_id()));
                 }
                 self.stand(key, formed, servers, at);
+                for proc in ended {
+                    self.lose(key, &proc, DepartureReason::Failed, at);
+                }
                 // After the decision: members know the group before they receive events about lost
                 // procs.
                 self.decided.extend(losses);

@@ -88,6 +88,13 @@ impl JobDirectory {
         procs.filter(|proc| !self.is_on_node(proc)).collect()
     }
 
+    /// Returns true if any of the named procs has ended, as far as this server knows.
+    pub(super) fn has_ended(&self, named: &NamedProcs) -> bool {
+        let procs = named.iter().filter_map(|named| self.procs(named)).flatten();
+        let mut procs = procs.map(|proc| self.whereabouts(&proc));
+        procs.any(|location| location == ProcLocation::Ended)
+    }
+
     /// Returns true if some procs of a job are on other nodes than its server.
     pub(super) fn is_placed(&self, nspace: &Nspace) -> bool {
         let job = self.jobs.get(nspace);

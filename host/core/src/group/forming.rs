@@ -5,7 +5,7 @@ use super::{
     directory::{JobDirectory, ProcLocation, ProcSelection, is_wildcard},
 };
 use crate::MonotonicTime;
-use peal_model::{JobInfo, NamedProcs, Nspace, Proc, Status, code};
+use peal_model::{Info, JobInfo, NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -37,6 +37,26 @@ pub(super) struct GroupNotification {
     pub(super) about: Proc,
 }
 
+/// The part of the host environment in a construct.
+#[derive(Debug)]
+pub(super) enum HostStage {
+    /// It has not been asked, or takes no part.
+    NotAsked,
+    /// It forms the group with the servers of other nodes.
+    Asked,
+    /// It has answered.
+    Answered(AnswerOfHost),
+}
+
+/// The answer of the host environment to a construct.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct AnswerOfHost {
+    /// The context id that it has assigned.
+    pub(super) context_id: Option<u64>,
+    /// Further infos.
+    pub(super) infos: Vec<Info>,
+}
+
 /// A pending construct.
 #[derive(Debug)]
 pub(super) struct PendingConstruct {
@@ -58,8 +78,9 @@ pub(super) struct PendingConstruct {
     leader: Option<Proc>,
     arbiter: Option<(FailureArbiter, MonotonicTime)>,
     pub(super) deadline: MonotonicTime,
-    /// The context id that the host environment has assigned.
-    pub(super) given_context_id: Option<u64>,
+    pub(super) host: HostStage,
+    /// Procs that have ended since the host environment was asked.
+    ended_since_host_asked: BTreeSet<Proc>,
     failure: Option<GroupFailure>,
     /// Procs that ended before the group was formed, each with the participants that were notified of
     /// it.
@@ -85,7 +106,8 @@ impl PendingConstruct {
             leader: None,
             arbiter: None,
             deadline,
-            given_context_id: None,
+            host: HostStage::NotAsked,
+            ended_since_host_asked: BTreeSet::new(),
             failure: None,
             lost: BTreeMap::new(),
             whole_jobs: BTreeSet::new(),
@@ -270,6 +292,9 @@ impl PendingConstruct {
     /// Handles a proc that has ended. If no expected member is left, the remaining callers, which
     /// name no other proc, wait for another leader.
     pub(super) fn remove_terminated(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
+        if let HostStage::Asked = self.host {
+            return self.ends_at_host(proc, at);
+        }
         self.decide_about_loss(proc, at);
         let has_no_member_left =
             self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
@@ -285,6 +310,40 @@ impl PendingConstruct {
                 ..anew
             };
         }
+    }
+
+    /// Returns the answer of the host environment; an empty one if it took no part.
+    pub(super) fn answer_of_host(&self) -> AnswerOfHost {
+        match &self.host {
+            HostStage::Answered(answer) => answer.clone(),
+            HostStage::NotAsked | HostStage::Asked => AnswerOfHost::default(),
+        }
+    }
+
+    /// Returns the procs that have ended since the host environment was asked.
+    pub(super) fn ended_since_host_asked(&self) -> &BTreeSet<Proc> {
+        &self.ended_since_host_asked
+    }
+
+    /// Continues without procs of other nodes, whose servers have contributed without them.
+    pub(super) fn leave_out(&mut self, procs: Vec<Proc>) {
+        for proc in procs {
+            self.missing.remove(&proc);
+            self.invited.remove(&proc);
+            self.lost.insert(proc, BTreeSet::new());
+        }
+    }
+
+    /// Handles the end of a proc while the host environment forms the group. The servers of other nodes
+    /// may have formed it already, so its answer decides. It has a limited time from now on, because
+    /// it may wait for the contribution of the proc's server.
+    fn ends_at_host(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
+        if !self.invited.contains(proc) && !self.joined.contains_key(proc) {
+            return;
+        }
+        self.ended_since_host_asked.insert(proc.clone());
+        let limit = at.now + at.settings.decision_timeout;
+        self.deadline = self.deadline.min(limit);
     }
 
     /// Decides about the loss of a proc. If the directives do not tolerate it, the leader decides;
@@ -437,7 +496,11 @@ impl PendingConstruct {
                 reason,
             )));
         }
-        (self.deadline <= now).then(|| Err(self.late()))
+        let late = || match self.ended_since_host_asked.first() {
+            Some(proc) => GroupFailure::died(proc),
+            None => self.late(),
+        };
+        (self.deadline <= now).then(|| Err(late()))
     }
 
     /// Returns true if no call is awaited any more.
@@ -525,6 +588,7 @@ impl PendingConstruct {
             self.order.is_none() && !self.lost.keys().any(|lost| lost.nspace == **job)
         };
         Ok(Formed {
+            host_infos: Vec::new(),
             infos: infos
                 .map(|(proc, construct)| (proc.clone(), construct.infos.clone()))
                 .collect(),

@@ -64,6 +64,7 @@ impl Groups {
         let now = self.clock;
         let procs = self.directory.remove(nspace);
         self.watches.forget_job(nspace);
+        self.host_calls.forget_job(nspace);
         for proc in &procs {
             self.collectives.leave(proc);
         }

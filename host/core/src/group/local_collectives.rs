@@ -5,7 +5,7 @@ use super::{
     Participation, remaining::RemainingProcs,
 };
 use crate::{MonotonicTime, request_id::RequestId};
-use peal_model::{NamedProcs, Proc};
+use peal_model::{Info, NamedProcs, Proc};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -16,6 +16,23 @@ use std::{
 struct WaitingCaller {
     to: RequestId,
     part: Participation,
+}
+
+/// A call that begins to wait.
+#[derive(Debug)]
+pub(super) struct ArrivingCaller {
+    pub(super) to: RequestId,
+    pub(super) part: Participation,
+    /// The infos for the host environment.
+    pub(super) infos: Vec<Info>,
+}
+
+/// What the callers of an operation contribute to it through the host environment.
+#[derive(Debug)]
+pub(super) struct PassedCalls<'a> {
+    pub(super) parts: Vec<&'a Participation>,
+    /// The infos of the first caller.
+    pub(super) infos: &'a [Info],
 }
 
 /// Calls of one operation on one group.
@@ -29,6 +46,8 @@ struct LocalCollective {
     awaited: Option<RemainingProcs>,
     /// The list of the first caller that names procs.
     named: Option<NamedProcs>,
+    /// The infos for the host environment, of the first caller that has any.
+    infos: Vec<Info>,
     /// A refused proc has called. It remains in `awaited` if it was there.
     refused: bool,
     /// Callers name different procs. The coordinator then answers them without waiting for the
@@ -178,8 +197,11 @@ impl LocalCollectives {
     pub(super) fn add_call(
         &mut self,
         key: &GroupKey,
-        to: RequestId,
-        mut part: Participation,
+        ArrivingCaller {
+            to,
+            mut part,
+            infos,
+        }: ArrivingCaller,
         deadline: MonotonicTime,
         awaited: impl FnOnce(&Participation) -> NamedProcs,
     ) {
@@ -196,6 +218,9 @@ impl LocalCollectives {
             party.refused = true;
             party.waiting.push(WaitingCaller { to, part });
             return;
+        }
+        if party.infos.is_empty() {
+            party.infos = infos;
         }
         party.deadline = party.deadline.into_iter().chain([deadline]).min();
         self.due.lower(deadline);
@@ -255,13 +280,16 @@ impl LocalCollectives {
         key: &GroupKey,
         operation: GroupOperation,
         procs: &NamedProcs,
-    ) -> Option<Vec<&Participation>> {
+    ) -> Option<PassedCalls<'_>> {
         let party = self.parties.of(operation).get(key)?;
         let passed: BTreeSet<&Proc> = party.passed.iter().map(|held| &held.part.proc).collect();
         procs
             .iter()
             .all(|proc| passed.contains(proc))
-            .then(|| party.passed.iter().map(|held| &held.part).collect())
+            .then(|| PassedCalls {
+                parts: party.passed.iter().map(|held| &held.part).collect(),
+                infos: &party.infos,
+            })
     }
 
     /// Removes the calls of a proc that has ended.
@@ -487,7 +515,9 @@ mod tests {
             peer: PeerId(u64::from(part.proc.rank.0)),
             tag: 101,
         };
-        lobby.add_call(&key(), to, part, BEGINNING, |_| awaited);
+        let infos = Vec::new();
+        let arriving = ArrivingCaller { to, part, infos };
+        lobby.add_call(&key(), arriving, BEGINNING, |_| awaited);
     }
 
     #[test]

@@ -199,6 +199,8 @@ pub struct Formed {
     pub context_id: Option<u64>,
     /// The infos that members contributed (`PMIX_GROUP_INFO`).
     pub infos: Vec<(Proc, Vec<Info>)>,
+    /// The infos of the host environment for all members.
+    pub host_infos: Vec<Info>,
     /// The values that members have put for procs of other servers.
     pub data: Vec<RankData>,
     /// The members' jobs.

@@ -17,6 +17,7 @@ mod coordinator_state;
 mod directory;
 mod established;
 mod forming;
+mod host_calls;
 mod key;
 mod lifecycle;
 mod local_collectives;
@@ -41,7 +42,9 @@ pub use message::{
     FailureResponse, Formed, GroupDecision, GroupFailure, GroupMessage, GroupOperation,
     GroupTransition, JobSummary, Participation, TakeoverReport,
 };
-pub use over_nodes::{HostGroupAnswer, HostGroupRequest, NodeParticipant};
+pub use over_nodes::{
+    HostGroupAnswer, HostGroupRequest, NodeContribution, NodeFailure, NodeParticipant,
+};
 pub use parse::{GroupError, ParsedConstruct, name, read, timeout};
 pub use refusal::GroupRefusal;
 
@@ -49,7 +52,8 @@ use crate::{MonotonicTime, request_id::RequestId};
 use coordinator_state::CoordinatorState;
 use directory::{JobDirectory, ProcLocation};
 use established::LocalGroup;
-use local_collectives::LocalCollectives;
+use host_calls::HostCalls;
+use local_collectives::{ArrivingCaller, LocalCollectives};
 use loss_watches::LossWatches;
 use next_deadline::Earliest;
 use peal_model::{Info, NamedProcs, Nspace, Proc, Status};
@@ -180,6 +184,7 @@ pub struct Groups {
     /// Messages from this server to itself, with their times.
     own: VecDeque<(GroupMessage, MonotonicTime)>,
     watches: LossWatches,
+    host_calls: HostCalls,
     steps: Vec<GroupAction>,
     /// The next deadline. It is queried far more often than it changes, so it is stored.
     due: Option<MonotonicTime>,
@@ -203,6 +208,7 @@ impl Groups {
             early: Vec::new(),
             own: VecDeque::new(),
             watches: LossWatches::default(),
+            host_calls: HostCalls::default(),
             steps: Vec::new(),
             due: None,
         }
@@ -218,6 +224,7 @@ impl Groups {
             key,
             proc,
             construct,
+            infos,
             timeout,
             refusal,
         } = call;
@@ -246,7 +253,8 @@ impl Groups {
             me,
             ..
         } = self;
-        collectives.add_call(&key, to, part, deadline, |part| {
+        let arriving = ArrivingCaller { to, part, infos };
+        collectives.add_call(&key, arriving, deadline, |part| {
             match (part.names(), known.get(&key)) {
                 (Some(named), _) => directory.living_at(*me, named),
                 (None, Some(known)) => directory.living_at(*me, &known.left()),
@@ -446,6 +454,7 @@ impl Groups {
             (!self.early.is_empty(), "messages for a coordinator"),
             (self.takeover.is_some(), "a takeover"),
             (!self.watches.is_empty(), "loss watches"),
+            (!self.host_calls.is_empty(), "calls of the host environment"),
         ];
         let left: Vec<&str> = left
             .into_iter()
@@ -562,12 +571,17 @@ impl Groups {
         self.steps.push(GroupAction::Answer { to, answer });
     }
 
-    /// Processes messages to this server and returns the collected actions. Called at the end of
-    /// each public operation.
-    fn take_actions(&mut self) -> Vec<GroupAction> {
+    /// Processes the messages of this server to itself.
+    fn process_own_messages(&mut self) {
         while let Some((message, now)) = self.own.pop_front() {
             self.take(self.me, message, now);
         }
+    }
+
+    /// Processes messages to this server and returns the collected actions. Called at the end of
+    /// each public operation.
+    fn take_actions(&mut self) -> Vec<GroupAction> {
+        self.process_own_messages();
         let past = self
             .recent_decisions
             .first_key_value()

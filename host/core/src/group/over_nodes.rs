@@ -3,10 +3,10 @@
 //! which this server's own coordinator then counts like callers.
 use super::{
     ConstructRequest, Contribution, CoordinatorRequest, GroupAction, GroupFailure, GroupKey,
-    GroupOperation, Groups, Participation,
+    GroupOperation, Groups, Participation, forming::AnswerOfHost, host_calls::CallStage,
 };
 use crate::MonotonicTime;
-use peal_model::{Info, NamedProcs, Nspace, Proc, Rank, RankData, Status};
+use peal_model::{Info, NamedProcs, Nspace, Proc, Rank, RankData, Status, code};
 use std::sync::Arc;
 
 /// Contribution of one participant for those of other nodes.
@@ -20,6 +20,24 @@ pub struct NodeParticipant {
     pub data: Option<RankData>,
 }
 
+/// The reason for which an operation has failed on a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeFailure {
+    /// The status.
+    pub status: Status,
+    /// The reason, as text.
+    pub reason: String,
+}
+
+/// Contribution of one node to an operation.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct NodeContribution {
+    /// The participants of the node.
+    pub participants: Vec<NodeParticipant>,
+    /// The failure of the operation on the node.
+    pub failure: Option<NodeFailure>,
+}
+
 /// An operation on a group that the host environment carries out with the servers of other nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostGroupRequest {
@@ -29,19 +47,25 @@ pub struct HostGroupRequest {
     pub operation: GroupOperation,
     /// The participants on all nodes, as they were named.
     pub procs: Vec<Proc>,
+    /// The infos of the first caller.
+    pub infos: Vec<Info>,
     /// True if a context id is requested.
     pub wants_context_id: bool,
-    /// The participants of this node.
-    pub own: Vec<NodeParticipant>,
+    /// The status of the operation on this node (`PMIX_LOCAL_COLLECTIVE_STATUS`).
+    pub status: Status,
+    /// The contribution of this node.
+    pub own: NodeContribution,
 }
 
 /// The host environment's answer.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HostGroupAnswer {
-    /// The participants of all nodes, as far as their servers have sent anything.
-    pub participants: Vec<NodeParticipant>,
+    /// The contributions of all nodes together, as far as their servers have sent any.
+    pub nodes: NodeContribution,
     /// The context id that the host environment has assigned.
     pub context_id: Option<u64>,
+    /// Further infos.
+    pub infos: Vec<Info>,
 }
 
 impl Groups {
@@ -74,33 +98,80 @@ impl Groups {
         {
             return;
         }
-        let Some(parts) = self.collectives.passed(key, operation, &local) else {
+        let Some(calls) = self.collectives.passed(key, operation, &local) else {
             return;
         };
-        let own = parts.iter().map(|part| NodeParticipant {
-            proc: part.proc.clone(),
-            infos: part
-                .construct
-                .as_ref()
-                .map(|construct| construct.infos.clone())
-                .unwrap_or_default(),
-            data: part
-                .construct
-                .as_ref()
-                .and_then(|construct| construct.data.clone()),
+        let participants = calls.parts.iter().map(|part| {
+            let construct = part.construct.as_ref();
+            NodeParticipant {
+                proc: part.proc.clone(),
+                infos: construct
+                    .map(|construct| construct.infos.clone())
+                    .unwrap_or_default(),
+                data: construct.and_then(|construct| construct.data.clone()),
+            }
         });
-        let wants_context_id = parts
+        let mut constructs = calls
+            .parts
             .iter()
-            .filter_map(|part| part.construct.as_ref())
-            .any(|construct| construct.directives.context_id);
+            .filter_map(|part| part.construct.as_ref());
         let request = HostGroupRequest {
             key: key.clone(),
             operation,
             procs: named.iter().cloned().collect(),
-            wants_context_id,
-            own: own.collect(),
+            infos: calls.infos.to_vec(),
+            wants_context_id: constructs.any(|construct| construct.directives.context_id),
+            status: if self.directory.has_ended(&named) {
+                code::PMIX_ERR_PARTIAL_SUCCESS
+            } else {
+                code::PMIX_SUCCESS
+            },
+            own: NodeContribution {
+                participants: participants.collect(),
+                failure: None,
+            },
         };
-        self.steps.push(GroupAction::AskHost(Box::new(request)));
+        self.state.host_asked(key);
+        self.call_host(request, CallStage::Awaited);
+    }
+
+    /// Ends the part of the host environment in an operation that has failed here. The servers of other
+    /// nodes would wait for this one, so it contributes its failure.
+    pub(super) fn fail_at_host(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        failure: &GroupFailure,
+    ) {
+        let Some(named) = self.participants(key, operation) else {
+            return;
+        };
+        if self.directory.on_other_nodes(&named).is_empty()
+            || !self.host_calls.abandon(key, operation)
+        {
+            return;
+        }
+        let request = HostGroupRequest {
+            key: key.clone(),
+            operation,
+            procs: named.iter().cloned().collect(),
+            infos: Vec::new(),
+            wants_context_id: false,
+            status: failure.status,
+            own: NodeContribution {
+                participants: Vec::new(),
+                failure: Some(NodeFailure {
+                    status: failure.status,
+                    reason: failure.reason.clone(),
+                }),
+            },
+        };
+        self.call_host(request, CallStage::Abandoned);
+    }
+
+    fn call_host(&mut self, request: HostGroupRequest, stage: CallStage) {
+        let now = self.host_calls.begin(Box::new(request), stage);
+        self.steps.extend(now.map(GroupAction::AskHost));
     }
 
     /// Handles the host environment's answer to a [`HostGroupRequest`].
@@ -111,37 +182,66 @@ impl Groups {
         answer: Result<HostGroupAnswer, Status>,
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
-        match answer {
-            Ok(answer) => self.bring_other_nodes(key, operation, answer, now),
-            Err(status) => {
-                let reason = "the host environment has not carried it out";
-                let failure = GroupFailure::new(status, reason);
+        if self.host_calls.answered(key, operation) {
+            let failure = match answer {
+                Ok(answer) => self.bring_other_nodes(key, operation, answer, now),
+                Err(status) => {
+                    let reason = "the host environment has not carried it out";
+                    Some(GroupFailure::new(status, reason))
+                }
+            };
+            if let Some(failure) = failure {
                 self.decide(now, |board, at| board.fail(key, operation, failure, at));
             }
+        }
+        // Before the call ends: a failure that the answer brings is not contributed again.
+        self.process_own_messages();
+        // The next operation of this name has waited for the answer to the one before.
+        if let Some(next) = self.host_calls.end(key, operation) {
+            let stage = match next.own.failure {
+                Some(_) => CallStage::Abandoned,
+                None => CallStage::Awaited,
+            };
+            self.call_host(*next, stage);
         }
         self.take_actions()
     }
 
+    /// Counts the participants of other nodes as callers. Returns the failure of the operation on one of
+    /// the nodes.
     fn bring_other_nodes(
         &mut self,
         key: &GroupKey,
         operation: GroupOperation,
         answer: HostGroupAnswer,
         now: MonotonicTime,
-    ) {
-        // The operation may have ended meanwhile, as by its time limit.
-        let Some(named) = self.participants(key, operation) else {
-            return;
-        };
+    ) -> Option<GroupFailure> {
         let HostGroupAnswer {
-            mut participants,
+            nodes,
             context_id,
+            infos,
         } = answer;
+        let NodeContribution {
+            mut participants,
+            failure,
+        } = nodes;
+        if let Some(NodeFailure { status, reason }) = failure {
+            return Some(GroupFailure::new(status, reason));
+        }
+        let named = self.participants(key, operation)?;
         let role = self.collectives.role(key);
         let after = self.last_applied;
-        let mut part = |proc: Proc| {
+        // A host environment that exchanges no data names no participants.
+        let are_named = !participants.is_empty();
+        let mut absent = Vec::new();
+        let mut parts = Vec::new();
+        for proc in self.directory.on_other_nodes(&named) {
             let at = participants.iter().position(|other| other.proc == proc);
             let brought = at.map(|at| participants.swap_remove(at));
+            if are_named && brought.is_none() && operation == GroupOperation::Construct {
+                absent.push(proc);
+                continue;
+            }
             let construct = role.as_ref().map(|role| {
                 let (infos, data) = brought
                     .map(|brought| (brought.infos, brought.data))
@@ -152,18 +252,16 @@ impl Groups {
                     ..ConstructRequest::of(role.clone())
                 })
             });
-            Participation {
+            parts.push(Participation {
                 proc,
                 after,
                 construct: construct.filter(|_| operation == GroupOperation::Construct),
                 refusal: None,
-            }
-        };
-        let elsewhere = self.directory.on_other_nodes(&named);
-        let parts = elsewhere.into_iter().map(&mut part).collect();
-        if let Some(id) = context_id {
-            self.state.give_context_id(key, id);
+            });
         }
+        self.state
+            .host_answered(key, AnswerOfHost { context_id, infos });
+        self.state.leave_out(key, absent);
         let contribution = Contribution {
             key: key.clone(),
             parts,
@@ -171,6 +269,7 @@ impl Groups {
             left: None,
         };
         self.up(CoordinatorRequest::Brings(contribution), now);
+        None
     }
 
     /// Returns the procs that an operation is about, as far as a local call waits for it.
@@ -192,7 +291,7 @@ mod tests {
         },
         server::{PeerId, RequestId},
     };
-    use peal_model::{UserIdentity, code};
+    use peal_model::{KeyName, UserIdentity, Value, code};
 
     const NOW: MonotonicTime = MonotonicTime(0);
 
@@ -232,20 +331,30 @@ mod tests {
             key: key(),
             proc: proc(rank),
             construct: (operation == GroupOperation::Construct).then(construct),
+            infos: vec![order()],
             timeout: None,
             refusal: None,
         };
         groups.call(call, NOW)
     }
 
-    /// Makes the calls of both local procs, and returns what the host environment is asked.
-    fn ask(groups: &mut Groups, operation: GroupOperation) -> HostGroupRequest {
-        assert_eq!(call(groups, 0, operation), []);
-        let mut actions = call(groups, 1, operation);
+    /// An info of the callers.
+    fn order() -> Info {
+        Info::new(KeyName("test.order"), Value::Bool(true))
+    }
+
+    /// Returns the only action, which asks the host environment.
+    fn asked(mut actions: Vec<GroupAction>) -> HostGroupRequest {
         match actions.pop() {
             Some(GroupAction::AskHost(request)) if actions.is_empty() => *request,
             other => panic!("the host environment should be asked: {other:?}"),
         }
+    }
+
+    /// Makes the calls of both local procs, and returns what the host environment is asked.
+    fn ask(groups: &mut Groups, operation: GroupOperation) -> HostGroupRequest {
+        assert_eq!(call(groups, 0, operation), []);
+        asked(call(groups, 1, operation))
     }
 
     fn results(actions: Vec<GroupAction>) -> Vec<GroupCallResult> {
@@ -256,41 +365,64 @@ mod tests {
         actions.into_iter().filter_map(answer).collect()
     }
 
+    /// Returns the groups that callers got.
+    fn formed(actions: Vec<GroupAction>) -> Vec<Arc<Formed>> {
+        let results = results(actions).into_iter().map(|result| match result {
+            GroupCallResult::Formed(formed) => formed,
+            other => panic!("the group should be formed: {other:?}"),
+        });
+        results.collect()
+    }
+
+    /// Returns the statuses of failed calls.
+    fn statuses(actions: Vec<GroupAction>) -> Vec<Status> {
+        let statuses = results(actions).into_iter().map(|result| match result {
+            GroupCallResult::Failed(failure) => failure.status,
+            other => panic!("the call should fail: {other:?}"),
+        });
+        statuses.collect()
+    }
+
+    /// Returns the answer with these participants of other nodes.
+    fn answer(ranks: &[u32]) -> HostGroupAnswer {
+        let participants = ranks.iter().map(|rank| NodeParticipant {
+            proc: proc(*rank),
+            infos: Vec::new(),
+            data: None,
+        });
+        HostGroupAnswer {
+            nodes: NodeContribution {
+                participants: participants.collect(),
+                failure: None,
+            },
+            ..HostGroupAnswer::default()
+        }
+    }
+
+    const CONSTRUCT: GroupOperation = GroupOperation::Construct;
+
     #[test]
     fn group_over_nodes_is_formed_and_dissolved_by_host_answers() {
         let mut groups = groups();
-        let asked = ask(&mut groups, GroupOperation::Construct);
+        let asked = ask(&mut groups, CONSTRUCT);
         assert!(asked.wants_context_id);
-        let own: Vec<&Proc> = asked.own.iter().map(|own| &own.proc).collect();
-        assert_eq!(own, [&proc(0), &proc(1)]);
-        let note = Info::new(
-            peal_model::key::PMIX_GROUP_ID,
-            peal_model::Value::Bool(true),
-        );
-        let participants = vec![NodeParticipant {
-            proc: proc(3),
-            infos: vec![note.clone()],
-            data: None,
-        }];
-        let answer = HostGroupAnswer {
-            participants,
-            context_id: Some(9),
-        };
-        let construct = GroupOperation::Construct;
-        let actions = groups.host_answered(&key(), construct, Ok(answer), NOW);
-        let formed = results(actions);
-        let formed: Vec<&Formed> = formed
-            .iter()
-            .map(|result| match result {
-                GroupCallResult::Formed(formed) => &**formed,
-                other => panic!("the group should be formed: {other:?}"),
-            })
-            .collect();
+        assert_eq!(asked.infos, [order()]);
+        assert_eq!(asked.status, code::PMIX_SUCCESS);
+        let own = asked.own.participants.iter().map(|own| &own.proc);
+        assert_eq!(own.collect::<Vec<_>>(), [&proc(0), &proc(1)]);
+        let note = Info::new(KeyName("test.note"), Value::Bool(true));
+        let mut answer = answer(&[2, 3]);
+        answer.nodes.participants[1].infos.push(note.clone());
+        answer.context_id = Some(9);
+        answer.infos.push(order());
+        let actions = groups.host_answered(&key(), CONSTRUCT, Ok(answer), NOW);
+        let formed = formed(actions);
         assert_eq!(formed.len(), 2);
         for formed in formed {
             assert_eq!(formed.members.iter().count(), 4);
             assert_eq!(formed.context_id, Some(9));
             assert_eq!(formed.infos, [(proc(3), vec![note.clone()])]);
+            assert_eq!(formed.host_infos, [order()]);
         }
         let asked = ask(&mut groups, GroupOperation::Destruct);
         assert!(asked.procs.contains(&proc(3)));
@@ -307,18 +439,91 @@ mod tests {
             ask(groups, operation);
             let refused = Err(code::PMIX_ERR_NOT_SUPPORTED);
             let actions = groups.host_answered(&key(), operation, refused, NOW);
-            let statuses = results(actions).into_iter().map(|result| match result {
-                GroupCallResult::Failed(failure) => failure.status,
-                other => panic!("the call should fail: {other:?}"),
-            });
-            let statuses: Vec<Status> = statuses.collect();
-            assert_eq!(statuses, [code::PMIX_ERR_NOT_SUPPORTED; 2]);
+            assert_eq!(statuses(actions), [code::PMIX_ERR_NOT_SUPPORTED; 2]);
         };
-        refuse(&mut groups, GroupOperation::Construct);
+        refuse(&mut groups, CONSTRUCT);
         // A destruct needs a group.
-        ask(&mut groups, GroupOperation::Construct);
+        ask(&mut groups, CONSTRUCT);
         let answer = Ok(HostGroupAnswer::default());
-        groups.host_answered(&key(), GroupOperation::Construct, answer, NOW);
+        groups.host_answered(&key(), CONSTRUCT, answer, NOW);
         refuse(&mut groups, GroupOperation::Destruct);
+    }
+
+    #[test]
+    fn failure_here_is_contributed_and_the_next_call_waits() {
+        let mut groups = groups();
+        assert_eq!(call(&mut groups, 0, CONSTRUCT), []);
+        let mut actions = groups.ended(&proc(1), NOW);
+        let at = actions
+            .iter()
+            .position(|action| matches!(action, GroupAction::AskHost(_)));
+        let told = asked(vec![actions.remove(at.unwrap())]);
+        let abort = code::PMIX_GROUP_CONSTRUCT_ABORT;
+        assert_eq!(statuses(actions), [abort]);
+        assert_eq!(told.own.failure.unwrap().status, abort);
+        assert_eq!(told.status, abort);
+        groups.back(&proc(1));
+        assert_eq!(call(&mut groups, 0, CONSTRUCT), []);
+        // The host environment could take it for the one that has failed.
+        let mut next = call(&mut groups, 1, CONSTRUCT);
+        if !next.is_empty() {
+            // The late proc hears of the failure first.
+            assert_eq!(statuses(next), [abort]);
+            next = call(&mut groups, 1, CONSTRUCT);
+        }
+        assert_eq!(next, []);
+        let actions = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[])), NOW);
+        assert_eq!(asked(actions).own.participants.len(), 2);
+        let actions = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[2, 3])), NOW);
+        assert_eq!(formed(actions).len(), 2);
+    }
+
+    #[test]
+    fn failure_on_another_node_fails_the_construct_here() {
+        let mut groups = groups();
+        ask(&mut groups, CONSTRUCT);
+        let mut failed = answer(&[]);
+        failed.nodes.failure = Some(NodeFailure {
+            status: code::PMIX_GROUP_CONSTRUCT_ABORT,
+            reason: "a participant has ended".to_owned(),
+        });
+        let actions = groups.host_answered(&key(), CONSTRUCT, Ok(failed), NOW);
+        assert_eq!(statuses(actions), [code::PMIX_GROUP_CONSTRUCT_ABORT; 2]);
+        assert!(groups.host_calls.is_empty());
+    }
+
+    #[test]
+    fn end_of_participant_leaves_host_a_limited_time() {
+        let mut groups = groups();
+        ask(&mut groups, CONSTRUCT);
+        assert_eq!(groups.ended(&proc(3), NOW), []);
+        let limit = NOW + GroupSettings::default().decision_timeout;
+        assert_eq!(groups.deadline(), Some(limit));
+        let actions = groups.tick(limit);
+        assert_eq!(statuses(actions), [code::PMIX_GROUP_CONSTRUCT_ABORT; 2]);
+        // The answer comes too late for this construct.
+        let late = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[2, 3])), limit);
+        assert_eq!(late, []);
+    }
+
+    #[test]
+    fn answer_of_host_forms_group_although_participant_ended() {
+        let mut groups = groups();
+        ask(&mut groups, CONSTRUCT);
+        groups.ended(&proc(3), NOW);
+        let actions = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[2, 3])), NOW);
+        assert_eq!(formed(actions).len(), 2);
+        let left = [proc(0), proc(1), proc(2)];
+        assert_eq!(groups.members(&key()), Some(left.to_vec()));
+    }
+
+    #[test]
+    fn procs_that_another_node_leaves_out_are_no_members() {
+        let mut groups = groups();
+        ask(&mut groups, CONSTRUCT);
+        let actions = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[2])), NOW);
+        assert_eq!(formed(actions).len(), 2);
+        let left = [proc(0), proc(1), proc(2)];
+        assert_eq!(groups.members(&key()), Some(left.to_vec()));
     }
 }

@@ -51,6 +51,9 @@ pub enum JobControlError {
     /// A target does not exist.
     #[error(transparent)]
     UnknownTarget(#[from] UnknownTarget),
+    /// Files are to be removed after procs of other nodes alone.
+    #[error("{0} is on another node, where it should register what is removed after it")]
+    CleanupElsewhere(Proc),
     /// A target of a checkpoint has not declared a method.
     #[error(
         "{0} has not declared how it is checkpointed; it should register pmix.jctrl.ckmethod, or the request name a signal or event"
@@ -108,6 +111,7 @@ impl JobControlError {
                 code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES
             }
             JobControlError::Unsupported(_)
+            | JobControlError::CleanupElsewhere(_)
             | JobControlError::NoMethod(_)
             | JobControlError::NoCleanupRequester => code::PMIX_ERR_NOT_SUPPORTED,
             JobControlError::UnknownTarget(_) | JobControlError::UnknownRequest(_) => {

@@ -136,8 +136,8 @@ pub(crate) struct LedgerEntry {
     pub(crate) stage: RequestStage,
     /// Targets for which the operation was not done.
     pub(crate) not_done: Vec<NotDone>,
-    /// The status of a refusal by a policy.
-    pub(crate) refusal: Option<Status>,
+    /// The status of a refusal by a policy, or of the launcher that acted on procs of other nodes.
+    pub(crate) answer: Option<Status>,
     /// Further infos for the requester: reasons, answers.
     pub(crate) infos: Vec<Info>,
 }

@@ -16,6 +16,7 @@ pub mod nodes;
 mod parse;
 mod state;
 
+use crate::targets::ResolvedTargets;
 pub use action::JobAction;
 pub(crate) use checkpoint::{Checkpoint, Trigger};
 pub use checkpoint_request::CheckpointOrder;
@@ -41,10 +42,36 @@ pub const STATUS: KeyName = KeyName("peal.jctrl.status");
 pub struct JobControl {
     /// The action.
     pub action: JobAction,
-    /// Single known procs, each once, in order.
+    /// Single known procs of this node, each once, in order.
     pub targets: Vec<Proc>,
     /// All directives, for host environments that support further optional ones.
     pub directives: Vec<Info>,
+}
+
+/// An operation on procs of which some are on other nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ControlOverNodes {
+    /// The operation.
+    pub operation: JobControlOperation,
+    /// The targets.
+    pub targets: ResolvedTargets,
+    /// All directives.
+    pub directives: Vec<Info>,
+}
+
+/// The result of a [`ControlOverNodes`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum ControlResult {
+    /// The launcher of the job has answered.
+    OfLauncher {
+        /// The status.
+        status: Status,
+        /// Infos for the requester.
+        infos: Vec<Info>,
+    },
+    /// The launcher does not control procs. Those of this node were controlled, but for these and
+    /// all of other nodes.
+    OfNode(Vec<NotDone>),
 }
 
 /// A proc for which an action was not done.

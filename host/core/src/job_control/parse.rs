@@ -1,13 +1,13 @@
 //! Parsing of job-control requests, complete before any effect.
 use super::{
     CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError,
-    Subdirectories, TopDirectory, checkpoint_request,
+    JobControlOperation, Subdirectories, TopDirectory, checkpoint_request,
     cleanup::{add_names, add_paths},
     directive::{GRACE, PREEMPT, flag, last_act, mail, maybe_text, seconds, text},
     method,
 };
-use crate::targets;
-use peal_model::{Info, InfoFlags, KeyName, Nspace, Proc, Rank, key};
+use crate::targets::{self, JobRanks, ResolvedTargets};
+use peal_model::{Info, InfoFlags, KeyName, Nspace, Proc, key};
 use std::{collections::BTreeSet, ffi::OsString, path::PathBuf, time::Duration};
 
 /// Maximum length of a description of nodes, in bytes.
@@ -26,7 +26,7 @@ pub struct ParsedJobControl {
     pub directives: Vec<Info>,
 }
 
-/// The action of a request. Targets are single known procs, each once, in order.
+/// The action of a request. Targets are single known procs of this node, each once, in order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RequestedAction {
     /// The host environment acts on procs.
@@ -51,6 +51,13 @@ pub enum RequestedAction {
         grace: Option<Duration>,
         /// The targets.
         targets: Vec<Proc>,
+    },
+    /// The same on procs of which some are on other nodes. The launcher of their job acts.
+    OverNodes {
+        /// The operation.
+        operation: JobControlOperation,
+        /// The targets.
+        targets: ResolvedTargets,
     },
     /// Nodes are provisioned.
     Provision {
@@ -88,7 +95,7 @@ pub fn read(
     caller: Option<&Proc>,
     targets: &[Proc],
     directives: Vec<Info>,
-    ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
+    ranks: impl Fn(&Nspace) -> Option<JobRanks>,
 ) -> Result<ParsedJobControl, JobControlError> {
     let mut words = DirectiveSet::default();
     for info in &directives {
@@ -196,7 +203,7 @@ impl DirectiveSet {
     /// Returns the action that the directives request together.
     fn action(
         self,
-        targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>,
+        targets: impl FnOnce() -> Result<ResolvedTargets, JobControlError>,
     ) -> Result<RequestedAction, JobControlError> {
         self.check_context()?;
         let DirectiveSet {
@@ -211,22 +218,26 @@ impl DirectiveSet {
             ..
         } = self;
         Ok(match verb {
-            Some((_, Verb::Act(action))) => RequestedAction::Act {
-                action,
-                targets: targets()?,
-            },
+            Some((_, Verb::Act(action))) => {
+                let operation = JobControlOperation::Act(action.clone());
+                let act = |targets| RequestedAction::Act { action, targets };
+                on_node(targets()?, operation, act)
+            }
             Some((_, Verb::Checkpoint(checkpoint))) => {
                 let order = checkpoint_request::of(checkpoint, event, &numbers, timeout)?;
-                RequestedAction::Checkpoint {
-                    order,
-                    targets: targets()?,
-                }
+                let operation = JobControlOperation::Checkpoint(order.checkpoint.clone());
+                let checkpoint = |targets| RequestedAction::Checkpoint { order, targets };
+                on_node(targets()?, operation, checkpoint)
             }
-            Some((_, Verb::Preempt(action))) => RequestedAction::Preempt {
-                action,
-                grace,
-                targets: targets()?,
-            },
+            Some((_, Verb::Preempt(action))) => {
+                let operation = JobControlOperation::Preempt(action.clone());
+                let preempt = |targets| RequestedAction::Preempt {
+                    action,
+                    grace,
+                    targets,
+                };
+                on_node(targets()?, operation, preempt)
+            }
             Some((_, Verb::Provision(nodes))) => RequestedAction::Provision { nodes, image },
             Some((_, Verb::Cancel(which))) => RequestedAction::Cancel(which),
             None if cleanup.is_requested() => RequestedAction::Declare {
@@ -355,7 +366,14 @@ impl CleanupDirectives {
         flag(info, key)
     }
 
-    fn of(self, procs: Vec<Proc>) -> Result<Cleanup, JobControlError> {
+    fn of(self, targets: ResolvedTargets) -> Result<Cleanup, JobControlError> {
+        // The procs of other nodes are cleaned up after there.
+        let procs = match targets.elsewhere.into_iter().next() {
+            Some(proc) if targets.local.is_empty() => {
+                return Err(JobControlError::CleanupElsewhere(proc));
+            }
+            _ => targets.local,
+        };
         let CleanupDirectives {
             files,
             directories,
@@ -451,12 +469,25 @@ fn is_known(info: &Info) -> bool {
     info.key == key::PMIX_JOB_CTRL_SEP && info.value.as_bool() == Some(false)
 }
 
+/// Returns an action on procs of this node, or the same for procs of which some are on other nodes.
+fn on_node(
+    targets: ResolvedTargets,
+    operation: JobControlOperation,
+    action: impl FnOnce(Vec<Proc>) -> RequestedAction,
+) -> RequestedAction {
+    if targets.elsewhere.is_empty() {
+        action(targets.local)
+    } else {
+        RequestedAction::OverNodes { operation, targets }
+    }
+}
+
 /// Returns the single targets. Without targets, the caller's namespace is meant.
 fn resolve_targets(
     caller: Option<&Proc>,
     named: &[Proc],
-    ranks: &impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
-) -> Result<Vec<Proc>, JobControlError> {
+    ranks: &impl Fn(&Nspace) -> Option<JobRanks>,
+) -> Result<ResolvedTargets, JobControlError> {
     let own: Vec<Proc> = caller
         .map(|caller| Proc::all(caller.nspace.clone()))
         .into_iter()
@@ -465,5 +496,5 @@ fn resolve_targets(
     if named.is_empty() {
         return Err(JobControlError::NoTargets);
     }
-    Ok(targets::single(named, ranks)?.into_iter().collect())
+    Ok(targets::resolve(named, ranks)?)
 }

@@ -8,7 +8,7 @@ mod maps;
 
 use self::job_entries::JobEntries;
 pub use self::maps::MapError;
-use crate::job::{AppSpec, JobPlacement, JobSpec, NodeRanks, RegisteredJob};
+use crate::job::{AppSpec, JobPlacement, JobSpec, LauncherMonitoring, NodeRanks, RegisteredJob};
 use peal_model::{Info, Infos, Key, KeyName, Nspace, Proc, Rank, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -88,6 +88,7 @@ pub struct LauncherJob {
     infos: Vec<Info>,
     description: Description,
     clients: BTreeMap<Rank, UserIdentity>,
+    monitoring: LauncherMonitoring,
 }
 
 /// The part of a registration that `PMIx_server_register_nspace` brings.
@@ -111,7 +112,13 @@ impl LauncherJob {
             infos: Vec::new(),
             description: Description::Missing,
             clients: BTreeMap::new(),
+            monitoring: LauncherMonitoring::Missing,
         }
+    }
+
+    /// Sets the ability of the launcher to monitor procs.
+    pub fn set_monitoring(&mut self, monitoring: LauncherMonitoring) {
+        self.monitoring = monitoring;
     }
 
     /// Adds the description of the job. A later one adds to it; its values replace earlier ones of the
@@ -203,6 +210,7 @@ impl LauncherJob {
                 local,
                 nodes,
                 entries,
+                monitoring: self.monitoring,
             })),
         })
     }

@@ -107,6 +107,8 @@ pub struct Sampling {
     pub id: Option<String>,
     /// The usage to measure.
     pub usage: Arc<UsageRequest>,
+    /// Procs on other nodes, which this server does not measure.
+    pub elsewhere: Vec<Proc>,
     /// Time between two samples (`PMIX_MONITOR_RESOURCE_RATE`); none for a single sample.
     pub rate: Option<Duration>,
     /// The event of each sample but the first, which is the reply.

@@ -3,9 +3,9 @@ use super::{
     FileChanges, LivenessSource, Monitor, MonitorError, MonitorSelector, MonitorSpec, Sampling,
     UsageOf, UsageRequest, named,
 };
-use crate::targets;
+use crate::targets::{self, JobRanks};
 use peal_model::{
-    Event, Info, InfoFlags, Infos, KeyName, Nspace, Proc, Range, Rank, Status, Value, code, key,
+    Event, Info, InfoFlags, Infos, KeyName, Nspace, Proc, Range, Status, Value, code, key,
 };
 use std::{
     collections::BTreeSet,
@@ -90,7 +90,7 @@ pub fn read(
     monitor: &Info,
     error: Status,
     directives: &[Info],
-    ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
+    ranks: impl Fn(&Nspace) -> Option<JobRanks>,
     jobs: impl Fn() -> Vec<Nspace>,
 ) -> Result<Monitor, MonitorError> {
     let is = |key: KeyName| monitor.key == key;
@@ -122,13 +122,15 @@ pub fn read(
     let kind = USAGES.into_iter().find(|usage| is(*usage));
     let kind = kind.ok_or_else(|| MonitorError::UnknownKind(monitor.key.clone()))?;
     fits(kind, directives)?;
+    let MeasuredUsage { of, mut elsewhere } = measured_usage(kind, directives, ranks, jobs)?;
     let usage = UsageRequest {
-        of: measured_procs(kind, directives, ranks, jobs)?,
+        of,
         fields: fields(kind, &monitor.value)?,
         nodes: nodes(directives)?,
     };
-    // Only the type is checked, because a server measures no node but its own.
-    truth(directives, key::PMIX_MONITOR_LOCAL_ONLY)?;
+    if truth(directives, key::PMIX_MONITOR_LOCAL_ONLY)? {
+        elsewhere.retain(|proc| proc.rank.is_valid());
+    }
     let id = id(directives)?;
     let (range, mut infos) = range(directives, Range::Custom)?;
     // Unless the request says otherwise, updates are for the requester alone.
@@ -152,6 +154,7 @@ pub fn read(
     Ok(Monitor::Usage(Sampling {
         id,
         usage: Arc::new(usage),
+        elsewhere,
         rate,
         update,
     }))
@@ -351,26 +354,37 @@ fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     }
 }
 
-fn measured_procs(
+/// The usage that a request is about.
+struct MeasuredUsage {
+    /// What this server measures.
+    of: UsageOf,
+    /// Procs of other nodes.
+    elsewhere: Vec<Proc>,
+}
+
+impl From<UsageOf> for MeasuredUsage {
+    fn from(of: UsageOf) -> MeasuredUsage {
+        let elsewhere = Vec::new();
+        MeasuredUsage { of, elsewhere }
+    }
+}
+
+fn measured_usage(
     kind: KeyName,
     directives: &[Info],
-    ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
+    ranks: impl Fn(&Nspace) -> Option<JobRanks>,
     jobs: impl Fn() -> Vec<Nspace>,
-) -> Result<UsageOf, MonitorError> {
+) -> Result<MeasuredUsage, MonitorError> {
     if kind == key::PMIX_MONITOR_NODE_RESOURCE_USAGE {
-        return Ok(UsageOf::Node);
+        return Ok(UsageOf::Node.into());
     }
     if kind == key::PMIX_MONITOR_DISK_RESOURCE_USAGE {
-        return Ok(UsageOf::Disks(names(
-            directives,
-            key::PMIX_MONITOR_TARGET_DISKS,
-        )?));
+        let disks = names(directives, key::PMIX_MONITOR_TARGET_DISKS)?;
+        return Ok(UsageOf::Disks(disks).into());
     }
     if kind == key::PMIX_MONITOR_NET_RESOURCE_USAGE {
-        return Ok(UsageOf::Networks(names(
-            directives,
-            key::PMIX_MONITOR_TARGET_NETS,
-        )?));
+        let networks = names(directives, key::PMIX_MONITOR_TARGET_NETS)?;
+        return Ok(UsageOf::Networks(networks).into());
     }
     let mut named = Vec::new();
     let mut pids = BTreeSet::new();
@@ -389,21 +403,29 @@ fn measured_procs(
             pids.extend(processes(&info.value)?);
         }
     }
-    if named.is_empty() && pids.is_empty() {
+    let all_of_user = named.is_empty() && pids.is_empty();
+    if all_of_user {
         named = jobs().into_iter().map(Proc::all).collect();
     }
-    let procs = targets::single(&named, ranks)?;
+    let mut procs = targets::resolve(&named, ranks)?;
+    // Without any name those of this node are meant.
+    if all_of_user {
+        procs.elsewhere.clear();
+    }
     // A sample measures each proc, so their number bounds its cost.
-    let found = procs.len() + pids.len();
+    let found = procs.local.len() + pids.len();
     if found > MOST_PROCS {
         return Err(MonitorError::TooManyProcs {
             found,
             max: MOST_PROCS,
         });
     }
-    Ok(UsageOf::Procs {
-        procs: procs.into_iter().collect(),
-        pids,
+    Ok(MeasuredUsage {
+        of: UsageOf::Procs {
+            procs: procs.local,
+            pids,
+        },
+        elsewhere: procs.elsewhere,
     })
 }
 

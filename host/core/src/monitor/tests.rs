@@ -449,6 +449,7 @@ fn samples_come_at_their_rate_and_never_two_at_once() {
             Sampling {
                 id: None,
                 usage: usage.clone(),
+                elsewhere: Vec::new(),
                 rate,
                 update: event(),
             },

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     group::{GroupMessage, HostGroupRequest, ServerId},
-    job_control::{Cleanup, ControlId, JobControl, JobControlOperation},
+    job_control::{Cleanup, ControlId, ControlOverNodes, JobControl, JobControlOperation},
     monitor::{MonitorId, UsageRequest},
     user_scope::UserScope,
 };
@@ -252,6 +252,16 @@ pub enum Upcall {
         source: Option<Proc>,
         /// The action, its targets and directives. They are valid and permitted.
         control: JobControl,
+    },
+    /// Controls procs of which some are on other nodes. Answered by
+    /// [`ServerState::controlled_over_nodes`].
+    ControlOverNodes {
+        /// The job-control request.
+        id: ControlId,
+        /// The requester; none for a module of the site.
+        source: Option<Proc>,
+        /// The operation, its targets and directives. They are valid and permitted.
+        control: ControlOverNodes,
     },
     /// Removes files when procs have ended. Answered by [`ServerState::answer`].
     Cleanup {

@@ -5,10 +5,10 @@ use crate::{
     event_targets::EventTargets,
     job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
     psets::PsetError,
+    targets::JobRanks,
 };
 use peal_model::{
-    Event, JobInfo, Nspace, Proc, Rank, Reply, TargetProc, Text, UnixGroup, UserIdentity, code,
-    rank,
+    Event, JobInfo, Nspace, Proc, Reply, TargetProc, Text, UnixGroup, UserIdentity, code, rank,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -221,10 +221,11 @@ impl ClientTable {
     }
 
     /// Returns the ranks of a job.
-    pub(super) fn ranks_of(&self, nspace: &Nspace) -> Option<BTreeSet<Rank>> {
-        self.jobs
-            .get(nspace)
-            .map(|job| job.procs.keys().copied().collect())
+    pub(super) fn ranks_of(&self, nspace: &Nspace) -> Option<JobRanks> {
+        self.jobs.get(nspace).map(|job| JobRanks {
+            local: job.procs.keys().copied().collect(),
+            size: job.spec.has_procs_elsewhere().then(|| job.spec.size()),
+        })
     }
 
     /// Returns true if a proc is on another node, by the word of its host environment.

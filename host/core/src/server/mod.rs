@@ -41,7 +41,7 @@ use crate::{
     fence::LocallyComplete,
     group::Groups,
     job::JobProgress,
-    job_control::{ControlId, NotDone},
+    job_control::{ControlId, ControlResult, NotDone},
     monitor::{FileStat, MonitorId},
     psets::{Pset, PsetError, Psets},
     user_scope::UserScope,
@@ -73,6 +73,18 @@ pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
 pub use refusal::ConnectionRefusal;
 pub use settings::StateSettings;
 use std::sync::Arc;
+
+/// Codes of events that report the end of procs.
+const ENDS: [Status; 8] = [
+    code::PMIX_PROC_TERMINATED,
+    code::PMIX_EVENT_PROC_TERMINATED,
+    code::PMIX_ERR_PROC_TERM_WO_SYNC,
+    code::PMIX_ERR_PROC_ABORTED,
+    code::PMIX_ERR_PROC_ABORTED_BY_SIG,
+    code::PMIX_ERR_PROC_KILLED_BY_CMD,
+    code::PMIX_ERR_EXIT_NONZERO_TERM,
+    code::PMIX_ERR_LOST_CONNECTION,
+];
 
 /// Counters of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -345,6 +357,17 @@ impl ServerState {
             .controlled(ctx, &mut self.events, id, procs, answer)
     }
 
+    /// Handles the host environment's answer to an [`Upcall::ControlOverNodes`].
+    pub fn controlled_over_nodes(
+        &mut self,
+        id: ControlId,
+        answer: Result<ControlResult, Status>,
+    ) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.controls
+            .controlled_over_nodes(ctx, &mut self.events, id, answer)
+    }
+
     /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may
     /// see, or the one named.
     pub fn query_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
@@ -535,16 +558,44 @@ impl ServerState {
         event: Arc<Event>,
         reach: UserScope,
         allowance: EventBudget,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         if self.is_own_report(&event) {
             return Vec::new();
         }
-        self.events.spread_here(
+        let mut actions = self.end_in_groups(&event, now);
+        let spread = self.events.spread_here(
             ServerContext::new(&self.clients, &self.settings),
             event,
             reach,
             allowance,
-        )
+        );
+        actions.extend(spread);
+        actions
+    }
+
+    /// Ends the part of procs of other nodes in groups, if an event reports that they have ended. A
+    /// program can report this of procs of its own user alone.
+    fn end_in_groups(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
+        if !ENDS.contains(&event.code) {
+            return Vec::new();
+        }
+        let source = event.source.as_ref();
+        let reporter = source.map(|source| self.clients.identity(source));
+        let is_meant = |proc: &Proc| {
+            let owner = self.clients.identity(proc).map(|owner| owner.uid);
+            proc.rank.is_valid()
+                && self.clients.is_elsewhere(proc)
+                && reporter.is_none_or(|reporter| {
+                    let uid = reporter.map(|reporter| reporter.uid);
+                    uid == Some(0) || (uid.is_some() && uid == owner)
+                })
+        };
+        let ended: Vec<Proc> = event.affected().into_iter().filter(is_meant).collect();
+        let ends = ended
+            .iter()
+            .flat_map(|proc| self.with_groups(|groups| groups.ended(proc, now)));
+        ends.collect()
     }
 
     /// Returns true for a launcher's report of an end that this server reports itself: that of a proc of

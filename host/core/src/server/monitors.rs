@@ -86,17 +86,20 @@ impl Monitors {
         directives: Vec<Info>,
     ) -> Vec<Action> {
         // The host environment checks such a request itself.
-        if ctx.settings.monitoring == Monitoring::Host {
+        let by_host = |source, monitor, directives| {
             let request = Request::Monitor {
                 monitor,
                 error,
                 directives,
             };
-            return vec![Action::Upcall(Upcall::Request {
+            vec![Action::Upcall(Upcall::Request {
                 to,
                 source,
                 request,
-            })];
+            })]
+        };
+        if ctx.settings.monitoring == Monitoring::Host {
+            return by_host(source, monitor, directives);
         }
         // A policy may have taken so long that the client has left.
         let Some(peer) = ctx.clients.active_peer(to.peer) else {
@@ -109,6 +112,11 @@ impl Monitors {
             jobs.map(|job| job.spec.nspace.clone()).collect()
         };
         let read = monitor::read(&source, &monitor, error, &directives, ranks, own);
+        if let Ok(Monitor::Usage(sampling)) = &read
+            && is_for_launcher(ctx.clients, &sampling.elsewhere)
+        {
+            return by_host(source, monitor, directives);
+        }
         let begun = read.and_then(|monitor| self.begin(ctx, to, &source, identity, monitor));
         begun.unwrap_or_else(|error| vec![refusal(to, error.status(), &error)])
     }
@@ -305,6 +313,18 @@ impl Monitors {
         }
         actions
     }
+}
+
+/// Returns true if the launcher of a job is to monitor these procs of other nodes. For a whole job
+/// whose launcher does not monitor, those of this node are monitored.
+fn is_for_launcher(clients: &ClientTable, elsewhere: &[Proc]) -> bool {
+    let monitors = |proc: &Proc| {
+        let job = clients.job(&proc.nspace);
+        job.is_some_and(|job| job.spec.is_monitored_by_launcher())
+    };
+    elsewhere
+        .iter()
+        .any(|proc| proc.rank.is_valid() || monitors(proc))
 }
 
 /// Carries out a monitor action that is due.

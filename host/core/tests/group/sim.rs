@@ -321,6 +321,7 @@ impl Sim {
             key: group_key(group),
             proc: proc.clone(),
             construct,
+            infos: Vec::new(),
             timeout,
             refusal,
         };

@@ -4,6 +4,7 @@
 //! this library lives there, and any lock may be held. What the function needs is therefore in a
 //! block that is made at the init, never changes and is never freed. It uses the C heap alone, which
 //! the C library makes usable in a forked child.
+use super::model_variables::{self, Reader};
 use crate::{
     abi::{CProc, CStatus},
     border,
@@ -35,7 +36,7 @@ pub(super) struct ForkBlock {
 
 /// Variable in the form of an environment.
 #[derive(Debug)]
-struct Assignment {
+pub(super) struct Assignment {
     text: CString,
     /// Length of the name with its equals sign.
     name: usize,
@@ -43,7 +44,7 @@ struct Assignment {
 
 impl Assignment {
     /// Returns the form of a variable; `None` if it cannot be one.
-    fn new(variable: &EnvironmentVariable) -> Option<Assignment> {
+    pub(super) fn new(variable: &EnvironmentVariable) -> Option<Assignment> {
         let EnvironmentVariable { name, value } = variable;
         if name.is_empty() || name.contains('=') {
             return None;
@@ -102,11 +103,20 @@ pub unsafe extern "C" fn server_setup_fork(
             return Err(code::PMIX_ERR_BAD_PARAM);
         };
         let nspace = name_of(proc);
-        // SAFETY: the caller guarantees a list.
-        unsafe { fill(env, block, nspace, proc.rank) }?;
         // SAFETY: the function has no conditions.
-        if unsafe { libc::getpid() } != block.process {
-            tell(block, nspace, Rank(proc.rank));
+        let is_child = unsafe { libc::getpid() } != block.process;
+        let reader = if is_child {
+            Reader::Child
+        } else {
+            Reader::Thread
+        };
+        let rank = Rank(proc.rank);
+        model_variables::with_variables(nspace, rank, reader, |common, own| {
+            // SAFETY: the caller guarantees a list.
+            unsafe { fill(env, [&block.variables, common, own], nspace, rank) }
+        })?;
+        if is_child {
+            tell(block, nspace, rank);
         }
         Ok(())
     })
@@ -191,17 +201,16 @@ struct ProcEnvironment<'a> {
 /// `malloc`, or it is `environ`.
 unsafe fn fill(
     list: &mut *mut *mut c_char,
-    block: &ForkBlock,
+    others: [&[Assignment]; 3],
     nspace: &[u8],
-    rank: u32,
+    rank: Rank,
 ) -> Result<(), Status> {
     let nspace = ShortText::of([b"PMIX_NAMESPACE=", nspace]);
-    let rank = ShortText::of([b"PMIX_RANK=", Digits::of(rank).as_bytes()]);
+    let rank = ShortText::of([b"PMIX_RANK=", Digits::of(rank.0).as_bytes()]);
     let named = [(nspace.as_bytes(), 15), (rank.as_bytes(), 10)];
-    let others = block
-        .variables
-        .iter()
-        .map(|variable| (variable.text.as_bytes(), variable.name));
+    let count = others.iter().map(|others| others.len()).sum::<usize>();
+    let others = others.into_iter().flatten();
+    let others = others.map(|variable| (variable.text.as_bytes(), variable.name));
     let variables = named.into_iter().chain(others);
     // SAFETY: the pointer is read only.
     if !list.is_null() && *list == unsafe { environ } {
@@ -211,8 +220,7 @@ unsafe fn fill(
         return Ok(());
     }
     // SAFETY: the caller guarantees a list.
-    let mut environment =
-        unsafe { ProcEnvironment::with_room(list, block.variables.len().saturating_add(2)) }?;
+    let mut environment = unsafe { ProcEnvironment::with_room(list, count.saturating_add(2)) }?;
     for (text, name) in variables {
         // SAFETY: the list has room for all variables, and its strings are from `malloc`.
         unsafe { environment.set(text, name) }?;
@@ -373,8 +381,9 @@ mod tests {
             unsafe { *list.add(at) = memory::copy_string(text.as_bytes()).unwrap() };
         }
         let mut env = list;
+        let others: [&[Assignment]; 3] = [&block.variables, &[], &[]];
         // SAFETY: the list is from `malloc` and ends with a null pointer.
-        unsafe { fill(&mut env, &block, b"slurm.pmix.1.0", u32::MAX) }.unwrap();
+        unsafe { fill(&mut env, others, b"slurm.pmix.1.0", Rank(u32::MAX)) }.unwrap();
         let expected = [
             "PMIX_RANK=4294967295",
             "PMIX_AB=kept",
@@ -386,7 +395,7 @@ mod tests {
         let mut none = ptr::null_mut();
         // SAFETY: null is an empty list; both lists are freed once.
         unsafe {
-            fill(&mut none, &block, b"job", 0).unwrap();
+            fill(&mut none, others, b"job", Rank(0)).unwrap();
             assert_eq!(
                 strings(none),
                 ["PMIX_NAMESPACE=job", "PMIX_RANK=0", "PMIX_A=new", "B=b=c"]

@@ -5,7 +5,7 @@ use super::{
     link::{HostLink, Incoming},
 };
 use crate::trace;
-use peal_model::{Info, Infos, Nspace, Proc, Rank, Value, key};
+use peal_model::{Info, Infos, KeyName, Nspace, Proc, Rank, Value, key};
 use peal_stub::{
     FrameLimit, PROTOCOL, ServerMessage, ServerWelcome, StubHello, StubMessage, StubSocket, encode,
 };
@@ -163,7 +163,9 @@ fn send_descriptor(socket: RawFd, bytes: &[u8], descriptor: RawFd) -> io::Result
 }
 
 /// Returns the first message for these infos of the init and the upcalls that are offered.
-pub(super) fn hello(infos: Vec<Info>, offered: Vec<peal_stub::UpcallKind>) -> StubHello {
+pub(super) fn hello(mut infos: Vec<Info>, offered: Vec<peal_stub::UpcallKind>) -> StubHello {
+    let directories = directories(&infos, |variable| env::var(variable).ok());
+    infos.extend(directories);
     StubHello {
         protocol: PROTOCOL,
         release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -171,6 +173,25 @@ pub(super) fn hello(infos: Vec<Info>, offered: Vec<peal_stub::UpcallKind>) -> St
         infos,
         offered,
     }
+}
+
+/// Returns the directories of rendezvous files that the infos leave out, as the C library chooses them.
+/// Procs get them in their environment.
+fn directories(infos: &[Info], variable: impl Fn(&str) -> Option<String>) -> Vec<Info> {
+    let temporary = || ["TMPDIR", "TEMP", "TMP"].into_iter().find_map(&variable);
+    let keys = [
+        (key::PMIX_SERVER_TMPDIR, "PMIX_SERVER_TMPDIR"),
+        (key::PMIX_SYSTEM_TMPDIR, "PMIX_SYSTEM_TMPDIR"),
+    ];
+    let missing = keys
+        .into_iter()
+        .filter(|(key, _)| infos.value_of(*key).is_none());
+    let info = |(key, name): (KeyName, &str)| {
+        let directory = variable(name).or_else(temporary);
+        let directory = directory.unwrap_or_else(|| "/tmp".to_owned());
+        Info::new(key, Value::string(&directory))
+    };
+    missing.map(info).collect()
 }
 
 /// Returns the name that the infos or the environment give this process, as in the C library. A rank

@@ -3,7 +3,7 @@ use super::{
     fork::ForkBlock,
     handshake::Accepted,
     link::{HostLink, Incoming, LinkEnd, LinkError, PendingReply},
-    lock,
+    lock, model_variables,
     upcalls::{AnswerPath, HostModule, Leftovers},
 };
 use crate::{
@@ -103,6 +103,7 @@ impl HostServer {
     /// Closes the connection.
     pub(crate) fn close(&self) {
         ForkBlock::withdraw();
+        model_variables::forget_all();
         self.link.close();
     }
 

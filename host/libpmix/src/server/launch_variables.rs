@@ -123,6 +123,11 @@ impl LaunchEnvironment {
     }
 }
 
+/// Returns true if a description names Open MPI.
+pub(super) fn names_open_mpi(infos: &[Info]) -> bool {
+    names(infos, ProgrammingModel::OpenMpi)
+}
+
 /// Returns true if a description of an application names a programming model.
 fn names(infos: &[Info], model: ProgrammingModel) -> bool {
     let keys: [KeyName; 2] = [key::PMIX_PROGRAMMING_MODEL, key::PMIX_PERSONALITY];

@@ -13,6 +13,7 @@
 //! | [`registrations`] | jobs, procs, resources and process sets |
 //! | [`applications`] | set-up of applications, modex, output, inventories, attributes |
 //! | `launch_variables` | environment variables that an application needs |
+//! | `model_variables` | environment variables of procs of Open MPI |
 //! | [`processors`] | cpusets and localities as text |
 //! | [`unsupported`] | functions that return `PMIX_ERR_NOT_SUPPORTED` |
 //! | `events` | events of the host environment, and those for it |
@@ -44,6 +45,7 @@ mod host;
 pub mod init;
 mod launch_variables;
 mod link;
+mod model_variables;
 pub mod processors;
 pub mod registrations;
 pub mod unsupported;

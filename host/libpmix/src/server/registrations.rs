@@ -1,7 +1,7 @@
 //! Registration of jobs and their procs, of resources and of process sets.
 use super::{
     forms::{wait, wait_or_begin, wait_or_begin_void},
-    server,
+    model_variables, server,
 };
 use crate::{
     abi::{CInfo, COpCallback, CProc, CStatus},
@@ -33,12 +33,15 @@ pub unsafe extern "C" fn server_register_nspace(
     border::status(FUNCTION, || {
         server()?;
         // SAFETY: the caller guarantees a namespace and the array.
-        let request = unsafe {
-            HostRequest::RegisterNamespace {
-                nspace: nspace_from_argument(nspace)?,
-                local: nlocalprocs,
-                infos: read_array(info, ninfo, "infos")?,
-            }
+        let (nspace, infos) = unsafe {
+            let infos: Vec<Info> = read_array(info, ninfo, "infos")?;
+            (nspace_from_argument(nspace)?, infos)
+        };
+        model_variables::describe(&nspace, &infos);
+        let request = HostRequest::RegisterNamespace {
+            nspace,
+            local: nlocalprocs,
+            infos,
         };
         wait_or_begin(FUNCTION, cbfunc, cbdata, request)
     })
@@ -63,6 +66,7 @@ pub unsafe extern "C" fn server_deregister_nspace(
             // SAFETY: the caller guarantees a namespace or null.
             let nspace = unsafe { nspace_from_argument(nspace) }?;
             host.clients.forget_job(&nspace);
+            model_variables::forget(&nspace);
             Ok(HostRequest::DeregisterNamespace { nspace })
         };
         wait_or_begin_void(FUNCTION, cbfunc, cbdata, request());

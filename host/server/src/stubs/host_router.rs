@@ -2,6 +2,7 @@
 //! stub that registered it; what that does not support, the server's own host environment does.
 use super::{
     local_services::{LocalServices, Puller, StreamPull},
+    queries::{HostAnswer, QueriesOfHost},
     remote_host::{self, RemoteHost, done},
 };
 use crate::{
@@ -13,7 +14,9 @@ use crate::{
 use peal_core::{
     group::GroupOperation,
     job::JobSpec,
-    job_control::{Cleanup, JobControl, NotDone},
+    job_control::{
+        Cleanup, ControlOverNodes, ControlResult, JobControl, JobControlOperation, NotDone,
+    },
     server::Purpose,
     supported::Supported,
 };
@@ -104,13 +107,13 @@ impl HostRouter {
 
     /// Returns the host environment of a requester, if it is at a stub: the one of its job, or the owner
     /// of this server for a tool.
-    fn remote(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+    pub(super) fn remote(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
         self.registered(nspace)
             .or_else(|| self.owner.get().cloned())
     }
 
     /// Returns the host environment of a job, if a stub has registered it.
-    fn registered(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+    pub(super) fn registered(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
         let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
         remotes.get(nspace).cloned()
     }
@@ -123,12 +126,29 @@ impl HostRouter {
         }
     }
 
+    /// Removes what is kept of the output of a host environment itself.
+    pub(super) fn host_ended(&self, host: &RemoteHost) {
+        self.local.release(&host.name.nspace);
+    }
+
+    /// Returns the host environment that delivers the output of procs of a namespace: that of the job, or
+    /// the one whose own processes they are.
+    fn source_host(&self, nspace: &Nspace) -> Option<Arc<RemoteHost>> {
+        let own = || {
+            let mut all = self.all_remotes().into_iter();
+            all.find(|host| host.name.nspace == *nspace)
+        };
+        self.registered(nspace)
+            .or_else(own)
+            .or_else(|| self.owner.get().cloned())
+    }
+
     /// Returns the host environments of procs, each with its own procs. Procs of jobs that are at no stub
     /// are left out.
     fn remotes_of(&self, procs: &[Proc]) -> Vec<ProcsOfHost> {
         let mut found: Vec<ProcsOfHost> = Vec::new();
         for proc in procs {
-            let Some(host) = self.remote(&proc.nspace) else {
+            let Some(host) = self.source_host(&proc.nspace) else {
                 continue;
             };
             match found
@@ -541,23 +561,17 @@ impl HostEnvironment for HostRouter {
         identity: UserIdentity,
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {
-        let remote = self.remote(&source.nspace);
-        let Some(remote) = remote.filter(|remote| remote.offers(UpcallKind::Query)) else {
-            return self.local.query(source, identity, queries);
-        };
-        let own = self.local.query(source.clone(), identity, queries.clone());
+        let own = self.local.query_node(identity, queries.clone());
         Box::pin(async move {
-            // What the server itself knows of its jobs is the answer for this node.
-            match own.await {
-                Ok(infos) if !infos.is_empty() => Ok(infos),
-                own => {
-                    let upcall = HostUpcall::Query { source, queries };
-                    match remote_host::infos(remote.call(upcall).await) {
-                        Err(code::PMIX_ERR_NOT_SUPPORTED) => own,
-                        answer => answer,
-                    }
-                }
+            // What this node knows of its jobs needs no upcall.
+            let keys = own.await?;
+            let mut answer = HostAnswer::default();
+            for QueriesOfHost { host, queries } in self.open_queries(&source, &queries, &keys) {
+                let source = source.clone();
+                let upcall = HostUpcall::Query { source, queries };
+                answer.add(remote_host::infos(host.call(upcall).await));
             }
+            answer.with_own(keys)
         })
     }
 
@@ -629,6 +643,49 @@ impl HostEnvironment for HostRouter {
         )
     }
 
+    fn control_over_nodes(
+        &self,
+        requester: Option<Proc>,
+        control: ControlOverNodes,
+    ) -> UpcallFuture<'_, ControlResult> {
+        let first = control.targets.elsewhere.first();
+        let Some(remote) = first.and_then(|proc| self.registered(&proc.nspace)) else {
+            return Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)));
+        };
+        Box::pin(async move {
+            let ControlOverNodes {
+                operation,
+                targets,
+                directives,
+            } = control;
+            let upcall = HostUpcall::JobControl {
+                // A module of the site requests as the server, as the C library's server does.
+                source: requester.clone().unwrap_or_else(|| remote.name.clone()),
+                targets: targets.named,
+                directives: directives.clone(),
+            };
+            let answer = remote_host::controlled(remote.call(upcall).await);
+            let JobControlOperation::Act(action) = operation else {
+                return answer;
+            };
+            if answer != Err(code::PMIX_ERR_NOT_SUPPORTED) || targets.local.is_empty() {
+                return answer;
+            }
+            let control = JobControl {
+                action,
+                targets: targets.local,
+                directives,
+            };
+            let mut not_done = self.local.job_control(requester, control).await?;
+            not_done.extend(targets.elsewhere.into_iter().map(|proc| NotDone {
+                proc,
+                status: code::PMIX_ERR_NOT_SUPPORTED,
+                reason: "on another node, where its launcher controls no procs".to_owned(),
+            }));
+            Ok(ControlResult::OfNode(not_done))
+        })
+    }
+
     fn register_cleanup(
         &self,
         source: Proc,
@@ -649,9 +706,11 @@ impl HostEnvironment for HostRouter {
         error: Status,
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
-        let nspace = source.nspace.clone();
+        let named = directives.value_of(key::PMIX_MONITOR_TARGET_PROCS);
+        let named = named.and_then(Value::as_procs).unwrap_or_default();
+        let job = named.first().unwrap_or(&source).nspace.clone();
         self.or_local(
-            &nspace,
+            &job,
             (source, monitor, error, directives),
             |(source, monitor, error, directives)| HostUpcall::Monitor {
                 source: source.clone(),

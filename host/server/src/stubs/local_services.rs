@@ -1,6 +1,9 @@
 //! Services of the server's own host environment for jobs of other launchers.
-use crate::{admin::JobRegistrar, host_environment::HostEnvironment};
-use peal_model::{Info, IofChannel, Proc, Status};
+use crate::{
+    admin::JobRegistrar,
+    host_environment::{HostEnvironment, UpcallFuture},
+};
+use peal_model::{Info, IofChannel, Proc, Query, Status, Text, UserIdentity};
 
 /// Proc or tool that pulls output, with its own id of the pull. Each message to it contains the id.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,8 +30,53 @@ impl StreamPull {
     pub const DEFAULT: u64 = 0;
 }
 
+/// Key of a query, with the answer of the server's own host environment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QueriedKey {
+    /// The number of its query.
+    pub query: usize,
+    /// The key.
+    pub key: Text,
+    /// The answer.
+    pub answer: KeyAnswer,
+}
+
+/// Answer to a key of a query.
+#[derive(Clone, PartialEq, Debug)]
+pub enum KeyAnswer {
+    /// The whole answer.
+    Known(Info),
+    /// What is known of the procs of this node, where the key is about procs of other nodes, too.
+    OfNode(Info),
+    /// None: the key is about a proc of another node.
+    Elsewhere,
+    /// None: the key is not known.
+    Unknown,
+}
+
+impl KeyAnswer {
+    /// Returns what is known.
+    pub fn info(self) -> Option<Info> {
+        match self {
+            KeyAnswer::Known(info) | KeyAnswer::OfNode(info) => Some(info),
+            KeyAnswer::Elsewhere | KeyAnswer::Unknown => None,
+        }
+    }
+}
+
 /// Services of the server's own host environment for jobs of other launchers.
 pub trait LocalServices: HostEnvironment + JobRegistrar {
+    /// Answers each key of queries, as far as this node knows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a query is wrong or has too many keys.
+    fn query_node(
+        &self,
+        identity: UserIdentity,
+        queries: Vec<Query>,
+    ) -> UpcallFuture<'_, Vec<QueriedKey>>;
+
     /// Begins a pull of output that another launcher delivers. Kept output comes before any later one,
     /// and may come before the reply to the requester.
     ///

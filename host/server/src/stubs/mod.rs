@@ -10,12 +10,14 @@
 //! | `remote_host` | upcalls to the host environment at the other end |
 //! | `local_services` | services of the server's own host environment for these jobs |
 //! | `host_router` | the `HostEnvironment` of the server: upcalls by the job's launcher |
+//! | `queries` | queries that host environments answer |
 //! | `fork_messages` | processes of procs, as the kernel names them |
 
 mod fork_messages;
 mod host_router;
 mod listener;
 mod local_services;
+mod queries;
 mod registered_jobs;
 mod remote_host;
 mod service;
@@ -24,6 +26,6 @@ mod transfer;
 
 pub use host_router::HostRouter;
 pub use listener::StubListener;
-pub use local_services::{LocalServices, Puller, StreamPull};
+pub use local_services::{KeyAnswer, LocalServices, Puller, QueriedKey, StreamPull};
 pub use service::{StubRole, StubService, StubSettings};
 pub use session::SessionError;

@@ -4,8 +4,12 @@ use crate::{
     admin::JobJournal,
     handle::{AddJobError, ServerHandle},
 };
-use peal_core::{job::JobSpec, job_registration::LauncherJob};
+use peal_core::{
+    job::{JobSpec, LauncherMonitoring},
+    job_registration::LauncherJob,
+};
 use peal_model::{Info, Nspace, Proc, Status, UserIdentity, code};
+use peal_stub::UpcallKind;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -166,6 +170,9 @@ impl RegisteredJobs {
         })?;
         let mut job = LauncherJob::new(name, &self.hostname, self.host.identity);
         job.add_data(self.resources.clone());
+        if self.host.offers(UpcallKind::Monitor) {
+            job.set_monitoring(LauncherMonitoring::Offered);
+        }
         Ok(job)
     }
 

@@ -1,4 +1,5 @@
 //! Host environment at the other end of a stub's connection: upcalls and their answers.
+use peal_core::job_control::ControlResult;
 use peal_model::{Bytes, Info, Infos, Proc, Status, UserIdentity, Value, code, key};
 use peal_stub::{HostNotice, HostUpcall, ServerMessage, UpcallKind, UpcallNumber, UpcallResult};
 use std::{
@@ -210,7 +211,7 @@ fn unexpected(result: &UpcallResult, expected: &'static str) -> Status {
 fn result(answer: UpcallAnswer) -> UpcallAnswer {
     match answer? {
         UpcallResult::WithStatus {
-            status: code::PMIX_ERR_PARTIAL_SUCCESS,
+            status: code::PMIX_ERR_PARTIAL_SUCCESS | code::PMIX_QUERY_PARTIAL_SUCCESS,
             result,
         } => Ok(*result),
         UpcallResult::WithStatus { status, .. } => Err(status),
@@ -230,6 +231,20 @@ pub(super) fn infos(answer: UpcallAnswer) -> Result<Vec<Info>, Status> {
         UpcallResult::Done => Ok(Vec::new()),
         other => Err(unexpected(&other, "infos")),
     }
+}
+
+/// Takes the answer to job control. A status of the host environment keeps its infos.
+pub(super) fn controlled(answer: UpcallAnswer) -> Result<ControlResult, Status> {
+    let (status, answer) = match answer? {
+        UpcallResult::WithStatus {
+            status: status @ code::PMIX_ERR_NOT_SUPPORTED,
+            ..
+        } => return Err(status),
+        UpcallResult::WithStatus { status, result } => (status, *result),
+        answer => (code::PMIX_SUCCESS, answer),
+    };
+    let infos = infos(Ok(answer))?;
+    Ok(ControlResult::OfLauncher { status, infos })
 }
 
 /// Takes the bytes of an answer.

@@ -63,6 +63,7 @@ impl Session {
     ) -> Result<(), SessionError> {
         let served = self.serve(receiver, write).await;
         self.jobs.remove_all().await;
+        self.router.host_ended(&self.host);
         served
     }
 
@@ -154,14 +155,15 @@ impl Session {
         self.reply(number, reply);
     }
 
-    /// Passes output of a proc to those that pull it.
+    /// Passes output of a proc, or of the host environment itself, to those that pull it.
     async fn deliver(&self, output: DeliveredOutput) -> Result<(), Status> {
         if output.channels.0 & IofChannel::STDIN.0 != 0 {
             return Err(code::PMIX_ERR_BAD_PARAM);
         }
         // Nobody can pull from a job that is not registered, and other launchers deliver the output of
         // theirs.
-        if self.jobs.has(&output.source.nspace) {
+        let is_own = output.source.nspace == self.host.name.nspace;
+        if is_own || self.jobs.has(&output.source.nspace) {
             self.router.deliver(&self.handle, output).await;
         } else {
             tracing::debug!(source = %output.source, "output dropped: job not registered");

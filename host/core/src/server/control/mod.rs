@@ -6,12 +6,13 @@ use super::{Action, EventDelivery, RequestId, ServerContext, Upcall, clients::Cl
 use crate::{
     MonotonicTime,
     job_control::{
-        self, ControlId, Declaration, Declared, JobAction, JobControl, JobControlEnd,
-        JobControlError, JobControlLedger, JobControlOperation, LedgerEntry, NotDone,
-        ParsedJobControl, PendingWork, RequestSelector, RequestStage, RequestedAction, Requestor,
-        STATUS,
+        self, ControlId, ControlOverNodes, ControlResult, Declaration, Declared, JobAction,
+        JobControl, JobControlEnd, JobControlError, JobControlLedger, JobControlOperation,
+        LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestSelector, RequestStage,
+        RequestedAction, Requestor, STATUS,
     },
     policy,
+    targets::ResolvedTargets,
 };
 use peal_model::{
     DataArray, Event, Info, Infos, LogRequest, Nspace, Proc, Query, Range, Reply, Status,
@@ -172,6 +173,39 @@ impl JobControlRequests {
         Ok(actions)
     }
 
+    /// Passes an operation on procs of several nodes to the host environment. The reply comes when it
+    /// has answered.
+    pub(super) fn act_over_nodes(
+        &mut self,
+        clients: &ClientTable,
+        given: ControlContext,
+        operation: JobControlOperation,
+        targets: ResolvedTargets,
+    ) -> Result<Vec<Action>, JobControlError> {
+        let control = ControlOverNodes {
+            operation: operation.clone(),
+            targets: targets.clone(),
+            directives: given.directives.clone(),
+        };
+        let source = given.by.requester.clone();
+        let work = PendingWork::Host(Some(given.by.to));
+        let id = self.record_request(
+            clients,
+            given,
+            operation,
+            targets.all(),
+            RequestStage::Running(work),
+            Vec::new(),
+        )?;
+        let mut actions = self.mail(id);
+        actions.push(Action::Upcall(Upcall::ControlOverNodes {
+            id,
+            source,
+            control,
+        }));
+        Ok(actions)
+    }
+
     /// Records a request in the ledger.
     pub(super) fn record_request(
         &mut self,
@@ -205,7 +239,7 @@ impl JobControlRequests {
             mail,
             stage,
             not_done: Vec::new(),
-            refusal: None,
+            answer: None,
             infos,
         })
     }
@@ -300,6 +334,34 @@ impl JobControlRequests {
         }
     }
 
+    /// Handles the host environment's answer to an [`Upcall::ControlOverNodes`].
+    pub(super) fn controlled_over_nodes(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+        answer: Result<ControlResult, Status>,
+    ) -> Vec<Action> {
+        let end = self.ledger.change(id, |entry| {
+            match answer {
+                Ok(ControlResult::OfNode(not_done)) => entry.not_done = not_done,
+                Ok(ControlResult::OfLauncher { status, infos }) => {
+                    entry.answer = Some(status);
+                    entry.infos = infos;
+                }
+                Err(status) => entry.answer = Some(status),
+            }
+            let is_done = entry.answer.unwrap_or_default() == code::PMIX_SUCCESS;
+            if is_done && entry.not_done.is_empty() {
+                JobControlEnd::Done
+            } else {
+                JobControlEnd::Failed
+            }
+        });
+        end.map(|end| self.end(ctx, events, id, end))
+            .unwrap_or_default()
+    }
+
     /// Ends a request whose nodes are provided, with the infos of the policies.
     pub(super) fn provided(
         &mut self,
@@ -323,7 +385,7 @@ impl JobControlRequests {
     ) -> Vec<Action> {
         self.ledger.change(id, |entry| {
             entry.infos = reasons.to_vec();
-            entry.refusal = Some(status);
+            entry.answer = Some(status);
         });
         self.end(ctx, events, id, JobControlEnd::Denied)
     }
@@ -346,10 +408,10 @@ impl JobControlRequests {
         };
         let status = match end {
             JobControlEnd::Cancelled => code::PMIX_ERR_JOB_CANCELED,
-            JobControlEnd::Denied => entry.refusal.unwrap_or(code::PMIX_ERR_NO_PERMISSIONS),
-            JobControlEnd::Done | JobControlEnd::Failed => {
-                job_control::status_of(entry.targets.len(), &entry.not_done)
-            }
+            JobControlEnd::Denied => entry.answer.unwrap_or(code::PMIX_ERR_NO_PERMISSIONS),
+            JobControlEnd::Done | JobControlEnd::Failed => entry
+                .answer
+                .unwrap_or_else(|| job_control::status_of(entry.targets.len(), &entry.not_done)),
         };
         let operation = entry.operation.clone();
         let targets = entry.targets.clone();
@@ -362,8 +424,9 @@ impl JobControlRequests {
             status,
         }];
         if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
-            let not_done = entry.not_done.iter().map(NotDone::info).collect();
-            actions.push(reply_infos(to, status, not_done));
+            let not_done = entry.not_done.iter().map(NotDone::info);
+            let infos = not_done.chain(entry.infos.iter().cloned()).collect();
+            actions.push(reply_infos(to, status, infos));
         // The requester was answered when the request was accepted, so an event reports the end.
         } else if let Some(requester) = requester {
             let more = [
@@ -506,6 +569,7 @@ pub(super) fn operation(
             Some(JobControlOperation::Checkpoint(order.checkpoint))
         }
         RequestedAction::Preempt { action, .. } => Some(JobControlOperation::Preempt(action)),
+        RequestedAction::OverNodes { operation, .. } => Some(operation),
         RequestedAction::Provision { nodes, image } => {
             Some(JobControlOperation::Provision { nodes, image })
         }

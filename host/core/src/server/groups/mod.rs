@@ -107,25 +107,29 @@ impl ServerState {
                 name: GroupName::Called(group::name(name)?),
             })
         };
-        let (key, construct, timeout) = match request {
+        let (key, construct, infos, timeout) = match request {
             Request::GroupConstruct {
                 group,
                 procs,
                 directives,
             } => {
                 let key = key(self, group)?;
+                let infos = self.infos_for_host(&proc, &directives);
                 let procs = self.names().members_named(key.uid, procs);
                 let group::ParsedConstruct {
                     mut construct,
                     timeout,
                 } = group::read(&proc, procs, directives)?;
                 self.add_contribution(&proc, &mut construct)?;
-                (key, Some(Arc::new(construct)), timeout)
+                (key, Some(Arc::new(construct)), infos, timeout)
             }
             // Releases from 4.2.4 on list the members as well, which the server knows.
             Request::GroupDestruct {
                 group, directives, ..
-            } => (key(self, group)?, None, group::timeout(&directives)?),
+            } => {
+                let infos = self.infos_for_host(&proc, &directives);
+                (key(self, group)?, None, infos, group::timeout(&directives)?)
+            }
             Request::GroupLeave { group, .. } => {
                 let key = key(self, group)?;
                 return Ok(self.groups.leave(to, &key, &proc, now));
@@ -139,11 +143,23 @@ impl ServerState {
                 key,
                 proc,
                 construct,
+                infos,
                 timeout,
                 refusal,
             },
             now,
         ))
+    }
+
+    /// Returns the infos of a call for the host environment, if the caller's job is on several nodes.
+    /// Those for other members are among the contributions.
+    fn infos_for_host(&self, proc: &Proc, directives: &[Info]) -> Vec<Info> {
+        if !self.groups.has_other_nodes(&proc.nspace) {
+            return Vec::new();
+        }
+        let for_members = [key::PMIX_GROUP_INFO, key::PMIX_PROC_INFO_ARRAY];
+        let is_for_host = |info: &&Info| !for_members.iter().any(|key| info.key == *key);
+        directives.iter().filter(is_for_host).cloned().collect()
     }
 
     /// Adds the proc's values and job to its contribution, for procs at other servers. Values in
@@ -322,6 +338,8 @@ impl ServerState {
                 key,
                 proc,
                 construct,
+                // The procs of several nodes connect by a fence.
+                infos: Vec::new(),
                 timeout: timeout(infos),
                 refusal: None,
             },

@@ -85,7 +85,7 @@ fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
         members: formed.membership(),
         context_id: formed.context_id,
         jobs: jobs_for(own, formed),
-        infos: infos.collect(),
+        infos: infos.chain(formed.host_infos.iter().cloned()).collect(),
     }
 }
 

@@ -78,6 +78,10 @@ impl ServerState {
             } => self
                 .controls
                 .preempt(ctx, &mut self.events, given, action, grace, targets),
+            RequestedAction::OverNodes { operation, targets } => {
+                self.controls
+                    .act_over_nodes(&self.clients, given, operation, targets)
+            }
             RequestedAction::Provision { nodes, image } => self.provision(given, nodes, image),
             RequestedAction::Cancel(which) => {
                 self.controls
