@@ -9,7 +9,9 @@ use anyhow::{Context, Result, bail};
 use peal_config::{
     Config, ConfinementMode, FilesMode, Module, ModuleEntry, Problem, ProblemOrigin,
 };
-use peal_confinement::{ActiveConfinement, Confinement, EnforcementLevel};
+use peal_confinement::{
+    ActiveConfinement, Confinement, EnforcementLevel, ProcessRole, RefusedCalls,
+};
 use peal_server::{ProcessObserver, Serves};
 use peal_sinks::ExternalAccess;
 use std::{
@@ -35,6 +37,10 @@ const SYSTEM: [&str; 8] = [
     "/etc/resolv.conf",
 ];
 
+/// Devices that a program may need, all without effect on others. The rest of `/dev` is closed: raw
+/// disks, memory and terminals are there.
+const DEVICES: [&str; 4] = ["/dev/full", "/dev/random", "/dev/urandom", "/dev/zero"];
+
 /// Confines this process if the configuration says so, and returns the observer of processes for
 /// that case. `files` are the configuration files, `socket` is the admin socket.
 pub fn confine(
@@ -43,14 +49,16 @@ pub fn confine(
     socket: &Path,
 ) -> Result<(Option<ActiveConfinement>, ProcessObserver)> {
     let config = &readable.resolved.config;
-    if config.confinement.mode == ConfinementMode::Off {
+    let Some(refused) = refused_calls(config.confinement.mode) else {
         return Ok((None, ProcessObserver::default()));
-    }
+    };
     // Before the confinement, since a confined process cannot start programs.
     let observer = observer::start()?;
-    let raised = needed_access(readable, files, socket)
-        .enforce()
-        .context("cannot confine the server")?;
+    let needed = Confinement {
+        refused,
+        ..needed_access(readable, files, socket)
+    };
+    let raised = needed.enforce().context("cannot confine the server")?;
     let files = raised.files;
     let calls = raised.calls;
     match (config.confinement.mode, files, calls) {
@@ -84,7 +92,9 @@ fn extent(standing: EnforcementLevel) -> &'static str {
 fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
-    let shut = resolve_all(&config.confinement.inaccessible_paths);
+    read.extend(DEVICES.map(PathBuf::from));
+    let mut shut = resolve_all(&config.confinement.inaccessible_paths);
+    shut.push("/dev".into());
     leave_open(Path::new("/"), &shut, &mut read);
     let mut write = BTreeSet::from(["/dev/null".into(), directory(socket)]);
     // Editors replace a file by another one, which a rule for the old file does not cover. The rule
@@ -133,6 +143,16 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
         write,
         remove: config.confinement.cleanup_roots.iter().cloned().collect(),
         connect,
+        ..Confinement::of(ProcessRole::Server)
+    }
+}
+
+/// Returns the treatment of system calls that a process does not have; none if it is not confined.
+pub fn refused_calls(mode: ConfinementMode) -> Option<RefusedCalls> {
+    match mode {
+        ConfinementMode::Off => None,
+        ConfinementMode::Log => Some(RefusedCalls::Log),
+        ConfinementMode::Try | ConfinementMode::Require => Some(RefusedCalls::Fail),
     }
 }
 

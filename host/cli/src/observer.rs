@@ -2,6 +2,7 @@
 //! The observer finds the user of a tool's connection, and whether two connections of one proc come
 //! from the same process.
 use anyhow::{Context, Result};
+use peal_confinement::{Confinement, ProcessRole};
 use peal_server::ProcessObserver;
 use std::{
     io,
@@ -34,7 +35,9 @@ pub fn start() -> Result<ProcessObserver> {
 
 /// Runs the observer.
 pub fn observe() -> Result<ExitCode> {
-    peal_confinement::refuse_calls().context("cannot refuse system calls")?;
+    Confinement::of(ProcessRole::PrivilegedHelper)
+        .enforce()
+        .context("cannot confine the process observer")?;
     let asked = io::stdin()
         .as_fd()
         .try_clone_to_owned()

@@ -8,7 +8,7 @@ pub use child::compile;
 pub use parent::work;
 
 use anyhow::{Context, Result};
-use peal_config::{Config, ConfinementMode};
+use peal_config::{Config, Keyword};
 use peal_modules::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
 use peal_sandbox::CodeTarget;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
         command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
         command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
         command.args(["--memory-bytes", &limits.memory.to_string()]);
-        command.args((config.confinement.mode != ConfinementMode::Off).then_some("--confined"));
+        command.args(["--confinement", config.confinement.mode.name()]);
         command
             .env_clear()
             .current_dir("/")
