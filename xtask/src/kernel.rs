@@ -1,5 +1,7 @@
 //! Checks of what the kernel of this machine supports.
-use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope,
+};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
@@ -13,9 +15,10 @@ use std::{
 pub fn confines() -> bool {
     // Otherwise the crate drops the rules that the kernel does not support, without an error.
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let rules = rules.handle_access(AccessFs::from_all(ABI::V5));
+    let rules = rules.handle_access(AccessFs::from_all(ABI::V6));
     let rules = rules
         .and_then(|rules| rules.handle_access(AccessNet::ConnectTcp))
+        .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
         .and_then(Ruleset::create);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     rules.is_ok() && status.contains("\nSeccomp:")

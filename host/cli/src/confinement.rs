@@ -10,7 +10,9 @@ use anyhow::{Context, Result, bail};
 use peal_config::{
     Config, ConfinementMode, FilesMode, Module, ModuleEntry, Problem, ProblemOrigin,
 };
-use peal_confinement::{ActiveConfinement, Confinement, EnforcementLevel};
+use peal_confinement::{
+    ActiveConfinement, Confinement, EnforcementLevel, ProcessRole, RefusedCalls,
+};
 use peal_helper::PrivilegedHelper;
 use peal_server::Serves;
 use peal_sinks::ExternalAccess;
@@ -37,6 +39,10 @@ const SYSTEM: [&str; 8] = [
     "/etc/resolv.conf",
 ];
 
+/// Devices that a program may need, all without effect on others. The rest of `/dev` is closed: raw
+/// disks, memory and terminals are there.
+const DEVICES: [&str; 4] = ["/dev/full", "/dev/random", "/dev/urandom", "/dev/zero"];
+
 /// Confines this process if the configuration says so, and returns the privileged helper for that
 /// case. `files` are the configuration files, `socket` is the admin socket.
 pub fn confine(
@@ -47,19 +53,21 @@ pub fn confine(
 ) -> Result<(Option<ActiveConfinement>, PrivilegedHelper)> {
     let config = &readable.resolved.config;
     let is_supervised = starter.is_some();
-    if config.confinement.mode == ConfinementMode::Off {
+    let Some(refused) = refused_calls(config.confinement.mode) else {
         let helper = if is_supervised {
             helper::start(config, starter)?
         } else {
             PrivilegedHelper::default()
         };
         return Ok((None, helper));
-    }
+    };
     // Before the confinement, since a confined process cannot start programs.
     let helper = helper::start(config, starter)?;
-    let raised = needed_access(readable, files, socket)
-        .enforce()
-        .context("cannot confine the server")?;
+    let needed = Confinement {
+        refused,
+        ..needed_access(readable, files, socket)
+    };
+    let raised = needed.enforce().context("cannot confine the server")?;
     // After it, because the connection takes a thread.
     helper.connect().context("cannot start the server")?;
     let files = raised.files;
@@ -95,7 +103,9 @@ fn extent(standing: EnforcementLevel) -> &'static str {
 fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
-    let shut = resolve_all(&config.confinement.inaccessible_paths);
+    read.extend(DEVICES.map(PathBuf::from));
+    let mut shut = resolve_all(&config.confinement.inaccessible_paths);
+    shut.push("/dev".into());
     leave_open(Path::new("/"), &shut, &mut read);
     let mut write = BTreeSet::from(["/dev/null".into(), directory(socket)]);
     // Editors replace a file by another one, which a rule for the old file does not cover. The rule
@@ -142,8 +152,17 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
     Confinement {
         read,
         write,
-        remove: config.confinement.cleanup_roots.iter().cloned().collect(),
         connect,
+        ..Confinement::of(ProcessRole::Server)
+    }
+}
+
+/// Returns the treatment of system calls that a process does not have; none if it is not confined.
+pub fn refused_calls(mode: ConfinementMode) -> Option<RefusedCalls> {
+    match mode {
+        ConfinementMode::Off => None,
+        ConfinementMode::Log => Some(RefusedCalls::Log),
+        ConfinementMode::Try | ConfinementMode::Require => Some(RefusedCalls::Fail),
     }
 }
 

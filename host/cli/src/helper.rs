@@ -6,6 +6,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use peal_config::Config;
+use peal_confinement::{Confinement, ProcessRole};
 use peal_helper::{HelperRules, PrivilegedHelper};
 use std::{
     io,
@@ -66,7 +67,9 @@ pub fn spawn(config: &Config, server_uid: u32) -> Result<StartedProcess> {
 /// Serves the server at the other end of the standard input.
 pub fn help(args: HelperArgs) -> Result<ExitCode> {
     crate::process_setup::forbid_core_files()?;
-    peal_confinement::refuse_calls().context("cannot refuse system calls")?;
+    Confinement::of(ProcessRole::PrivilegedHelper)
+        .enforce()
+        .context("cannot confine the privileged helper")?;
     let calls = io::stdin()
         .as_fd()
         .try_clone_to_owned()

@@ -457,7 +457,8 @@ settings! {
     /// make system calls that a server does not need.
     "confinement" confinement: Confinement {
         /// Use of confinement: none, as far as the kernel supports it, or required for the start of
-        /// the server.
+        /// the server. `log` is `try` with system calls that are logged by the kernel and not
+        /// refused, to find the reason for a refusal. `require` needs Linux 6.12.
         mode "confinement.mode": ConfinementMode = ConfinementMode::Try, KeywordKind, "\"require\"";
         /// Directories in which the server can read only paths named in the configuration or in
         /// `confinement.read_only_paths`.

@@ -145,6 +145,9 @@ words! {
         Try = "try",
         /// Full confinement; the server does not start without it.
         Require = "require",
+        /// As far as the kernel supports it, but system calls that would fail are made, and the
+        /// kernel logs them.
+        Log = "log",
     }
 
     /// Access to a directory.

@@ -1,170 +1,106 @@
-//! System calls that seccomp refuses with `EPERM`, as if the caller had no permission.
-use crate::{ConfinementError, EnforcementLevel};
+//! System calls that seccomp allows to a role. Others fail with `EPERM`, as if the caller had no
+//! permission.
+use crate::{
+    ConfinementError, EnforcementLevel, ProcessRole, RefusedCalls,
+    groups::{ArgumentCheck, ArgumentTest},
+};
 use seccompiler::{
     BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 use std::collections::BTreeMap;
 
-/// System calls that a server never makes but an attacker in it would: run programs, access other
-/// processes, mount, enter or leave namespaces, load code into the kernel, bypass this filter, open
-/// files by handle, change the machine.
-const REFUSED: &[libc::c_long] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_kcmp,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_mount_setattr,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_syslog,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_adjtimex,
-    libc::SYS_clock_adjtime,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_personality,
-    libc::SYS_vhangup,
-    libc::SYS_kexec_file_load,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_modify_ldt,
-];
+/// Calls that fail with `ENOSYS`. Their flags and modes are in memory, which a filter cannot read.
+/// Callers fall back to `clone` and `openat`.
+const ABSENT: [libc::c_long; 2] = [libc::SYS_clone3, libc::SYS_openat2];
 
-/// x32 numbers of the refused calls on x86-64: most calls have a second number with this bit, and
-/// some have numbers of their own. These are the ones of `execve`, `ptrace`, `kexec_load`,
-/// `process_vm_readv`, `process_vm_writev` and `execveat`.
-#[cfg(target_arch = "x86_64")]
-const X32: (libc::c_long, [libc::c_long; 6]) = (0x4000_0000, [520, 521, 528, 539, 540, 545]);
+/// First number of calls that are younger than Linux 6.5, and the end of those that a later kernel
+/// may have. They fail with `ENOSYS` as well: libraries that try one fall back to an older call.
+const YOUNGER: std::ops::Range<libc::c_long> = 451..512;
 
-/// Allowed socket families. Others give access to raw packets, virtual machines and little-used
-/// code of the kernel.
-const SOCKETS: [libc::c_int; 4] = [
-    libc::AF_UNIX,
-    libc::AF_INET,
-    libc::AF_INET6,
-    libc::AF_NETLINK,
-];
-
-/// Flags of `clone` that create namespaces. Threads are created without them.
-const NAMESPACES: [libc::c_int; 7] = [
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUTS,
-    libc::CLONE_NEWCGROUP,
-    // Not `CLONE_NEWTIME`: `clone` takes its bit for a part of the signal number.
-];
-
-/// Rules of a filter: system calls, each refused always (without rules) or for certain arguments.
+/// Rules of a filter: system calls, each with its alternatives. A call without any is allowed with
+/// all arguments.
 type SystemCallRules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
-/// Makes the kernel refuse the calls for the calling thread and all threads and processes that it
-/// starts.
-pub(crate) fn refuse() -> Result<EnforcementLevel, ConfinementError> {
+/// Makes the kernel refuse all calls but those of the role, to the calling thread and all threads
+/// and processes that it starts.
+pub(crate) fn allow_only(
+    role: ProcessRole,
+    refused: RefusedCalls,
+) -> Result<EnforcementLevel, ConfinementError> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(EnforcementLevel::Missing);
     };
-    let mut refused: SystemCallRules = numbers().map(|number| (number, Vec::new())).collect();
-    let other = |kind: &libc::c_int| condition(SeccompCmpOp::Ne, *kind as u64);
-    let other = SOCKETS
-        .iter()
-        .map(other)
-        .collect::<Result<_, _>>()
-        .map_err(Error::from)?;
-    // The conditions of one rule hold together: the family is none of those that are allowed.
-    refused.insert(
-        libc::SYS_socket,
-        vec![SeccompRule::new(other).map_err(Error::from)?],
-    );
-    let has = |flag: &libc::c_int| {
-        let flag = *flag as u64;
-        SeccompRule::new(vec![condition(SeccompCmpOp::MaskedEq(flag), flag)?])
-    };
-    let namespaces = NAMESPACES
-        .iter()
-        .map(has)
-        .collect::<Result<_, _>>()
-        .map_err(Error::from)?;
-    refused.insert(libc::SYS_clone, namespaces);
-    // The flags of `clone3` are in memory, which a filter cannot read. On `ENOSYS` callers fall
-    // back to `clone`.
-    let unknown = SystemCallRules::from([(libc::SYS_clone3, Vec::new())]);
-    // A filter has one error number, so there are two filters.
-    if apply(unknown, libc::ENOSYS, arch)? == EnforcementLevel::Missing {
+    let absent: SystemCallRules = ABSENT
+        .into_iter()
+        .chain(YOUNGER)
+        .map(|number| (number, Vec::new()))
+        .collect();
+    let mut allowed = rules(role).map_err(Error::from)?;
+    // A filter has one error number, so there are two filters, and the stricter answer counts.
+    allowed.extend(absent.clone());
+    let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let filter = SeccompFilter::new(absent, SeccompAction::Allow, missing, arch);
+    if apply(filter)? == EnforcementLevel::Missing {
         return Ok(EnforcementLevel::Missing);
     }
-    apply(refused, libc::EPERM, arch)
+    let refusal = match refused {
+        RefusedCalls::Fail => SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        RefusedCalls::Log => SeccompAction::Log,
+    };
+    apply(SeccompFilter::new(
+        allowed,
+        refusal,
+        SeccompAction::Allow,
+        arch,
+    ))
 }
 
-#[cfg(target_arch = "x86_64")]
-fn numbers() -> impl Iterator<Item = libc::c_long> {
-    let (bit, own) = X32;
-    let seconds = REFUSED
+/// Returns the rules of a role.
+fn rules(role: ProcessRole) -> Result<SystemCallRules, BackendError> {
+    let groups = role.access().groups;
+    let calls = groups
         .iter()
-        .copied()
-        .chain(own)
-        .map(move |number| number | bit);
-    REFUSED.iter().copied().chain(seconds)
+        .flat_map(|group| group.calls().into_iter().chain(group.older_calls()));
+    let mut rules = SystemCallRules::new();
+    let mut unconditional = Vec::new();
+    for call in calls {
+        if call.alternatives.is_empty() {
+            unconditional.push(call.number);
+        }
+        let alternatives = call.alternatives.iter().map(|checks| rule(checks));
+        rules
+            .entry(call.number)
+            .or_default()
+            .extend(alternatives.collect::<Result<Vec<_>, _>>()?);
+    }
+    // A group that allows a call with all arguments outweighs others.
+    for number in unconditional {
+        rules.insert(number, Vec::new());
+    }
+    Ok(rules)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn numbers() -> impl Iterator<Item = libc::c_long> {
-    REFUSED.iter().copied()
-}
-
-/// Returns a condition on the first argument of a call, which the kernel takes as 32 bits.
-fn condition(operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
-    SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value)
+fn rule(checks: &[ArgumentCheck]) -> Result<SeccompRule, BackendError> {
+    let condition = |check: &ArgumentCheck| {
+        let (operator, value) = match check.test {
+            ArgumentTest::Is(value) => (SeccompCmpOp::Eq, value),
+            ArgumentTest::Bits { mask, value } => (SeccompCmpOp::MaskedEq(mask.into()), value),
+        };
+        SeccompCondition::new(
+            check.position,
+            SeccompCmpArgLen::Dword,
+            operator,
+            value.into(),
+        )
+    };
+    SeccompRule::new(checks.iter().map(condition).collect::<Result<_, _>>()?)
 }
 
 fn apply(
-    refused: SystemCallRules,
-    errno: libc::c_int,
-    arch: TargetArch,
+    filter: Result<SeccompFilter, BackendError>,
 ) -> Result<EnforcementLevel, ConfinementError> {
-    let answer = SeccompAction::Errno(errno.unsigned_abs());
-    let filter =
-        SeccompFilter::new(refused, SeccompAction::Allow, answer, arch).map_err(Error::from)?;
-    let program = BpfProgram::try_from(filter).map_err(Error::from)?;
+    let program = BpfProgram::try_from(filter.map_err(Error::from)?).map_err(Error::from)?;
     match apply_filter(&program) {
         Ok(()) => Ok(EnforcementLevel::Full),
         // The kernel was built without seccomp.
@@ -174,5 +110,70 @@ fn apply(
             Ok(EnforcementLevel::Missing)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_of_all_roles_fit_into_the_kernel() {
+        /// Limit of the kernel, in instructions.
+        const MAX_INSTRUCTIONS: usize = 4096;
+        let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+        for role in ProcessRole::ALL {
+            let rules = rules(role).unwrap();
+            let calls = rules.len();
+            let refusal = SeccompAction::Errno(1);
+            let filter = SeccompFilter::new(rules, refusal, SeccompAction::Allow, arch).unwrap();
+            let program = BpfProgram::try_from(filter).unwrap();
+            assert!(
+                program.len() < MAX_INSTRUCTIONS,
+                "{role:?}: {} instructions for {calls} calls",
+                program.len()
+            );
+        }
+    }
+
+    #[test]
+    fn harmful_calls_are_in_no_role() {
+        let harmful = [
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_chroot,
+            libc::SYS_pivot_root,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd,
+            libc::SYS_init_module,
+            libc::SYS_finit_module,
+            libc::SYS_kexec_load,
+            libc::SYS_io_uring_setup,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_keyctl,
+            libc::SYS_add_key,
+            libc::SYS_reboot,
+            libc::SYS_personality,
+            libc::SYS_mknodat,
+            libc::SYS_setxattr,
+            libc::SYS_fsetxattr,
+            libc::SYS_execveat,
+            libc::SYS_pkey_mprotect,
+        ];
+        for role in ProcessRole::ALL {
+            let rules = rules(role).unwrap();
+            let found: Vec<_> = harmful
+                .iter()
+                .filter(|call| rules.contains_key(call))
+                .collect();
+            assert!(found.is_empty(), "{role:?}: {found:?}");
+        }
     }
 }

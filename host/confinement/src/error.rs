@@ -17,6 +17,9 @@ pub enum ConfinementError {
     /// Landlock failed although the kernel has it.
     #[error("landlock: {0}")]
     Files(#[from] landlock::RulesetError),
+    /// The capabilities cannot be dropped.
+    #[error("cannot drop capabilities: {0}")]
+    Capabilities(#[from] rustix::io::Errno),
     /// seccomp failed although the kernel has it.
     #[error("seccomp: {0}")]
     Calls(#[from] seccompiler::Error),

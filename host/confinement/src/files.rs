@@ -1,42 +1,46 @@
-//! Files and TCP connections that Landlock confines.
-use crate::{ConfinementError, EnforcementLevel};
+//! Files, TCP connections, abstract sockets and signals that Landlock confines.
+use crate::{Confinement, ConfinementError, EnforcementLevel, roles::SignalScope};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetStatus,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 /// Version of Landlock with the rights used here; an older kernel enforces fewer of them.
-const KNOWN: ABI = ABI::V5;
+const KNOWN: ABI = ABI::V6;
 
 /// Confines the calling thread and all threads and processes that it starts.
-pub(crate) fn confine(
-    (read, write, remove): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
-    connect: &BTreeSet<u16>,
-) -> Result<EnforcementLevel, ConfinementError> {
+pub(crate) fn confine(confinement: &Confinement) -> Result<EnforcementLevel, ConfinementError> {
+    let Confinement {
+        role,
+        read,
+        write,
+        execute,
+        connect,
+        ..
+    } = confinement;
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
-    // A server runs no programs and creates no devices.
-    let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
+    // No process creates devices or controls them.
+    let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
     let writing = AccessFs::from_all(KNOWN) & !never;
-    let removing = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
+    let executing = reading | AccessFs::Execute;
     let rules = Ruleset::default()
         // What is handled here and allowed by no rule below is refused. The crate leaves out rights
         // that the kernel does not know.
         .handle_access(AccessFs::from_all(KNOWN))?
         .handle_access(AccessNet::ConnectTcp)?
-        .create()?;
-    let rules = read
-        .iter()
-        .try_fold(rules, |rules, path| allow(rules, path, reading))?;
-    let rules = write
-        .iter()
-        .try_fold(rules, |rules, path| allow(rules, path, writing))?;
-    let rules = remove
-        .iter()
-        .try_fold(rules, |rules, path| allow(rules, path, removing))?;
+        .scope(Scope::AbstractUnixSocket)?;
+    let rules = match role.access().signals {
+        SignalScope::Everything => rules,
+        SignalScope::Itself | SignalScope::Descendants => rules.scope(Scope::Signal)?,
+    };
+    let groups = [(read, reading), (write, writing), (execute, executing)];
+    let mut rules = rules.create()?;
+    for (paths, access) in groups {
+        rules = paths
+            .iter()
+            .try_fold(rules, |rules, path| allow(rules, path, access))?;
+    }
     let port = |rules: RulesetCreated, port: &u16| {
         rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))
     };

@@ -1,14 +1,25 @@
-//! Confinement of a server's process, which limits what it can reach if the sandbox of components
-//! or the server itself is broken.
+//! Confinement of the processes of a server, which limits what each can reach if the sandbox of
+//! components or the process itself is broken.
 //!
-//! The kernel enforces it. Landlock confines the files that the process can read, write and run,
-//! and the TCP ports to which it can connect. seccomp refuses system calls that a server never
-//! makes. Neither can be undone, and both apply to everything that the process starts.
+//! The kernel enforces it, and a process cannot undo it. It applies to everything that the process
+//! starts. Each [`ProcessRole`] begins with nothing and gets what it needs:
+//!
+//! - Landlock: files that the process can read, write and run, TCP ports to which it can connect,
+//!   processes that it can signal. Abstract Unix sockets of other programs are out of reach.
+//! - seccomp: system calls, in [groups](CallGroup).
+//! - Capabilities: all others are dropped for good.
 mod calls;
+mod capabilities;
 mod error;
 mod files;
+mod groups;
+mod program;
+mod roles;
 
 pub use error::ConfinementError;
+pub use groups::CallGroup;
+pub use program::OwnProgram;
+pub use roles::{FileScope, ProcessRole, RoleAccess, SignalScope};
 
 use std::{
     collections::BTreeSet,
@@ -16,18 +27,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Files and ports that a process needs. Other files can be neither read nor written, no program
-/// can be run, and no other TCP connection can be made.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// Role of a process, with the files and ports that it needs. Other files can be neither read nor
+/// written, no other program can be run, and no other TCP connection can be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Confinement {
+    /// Role of the process.
+    pub role: ProcessRole,
+    /// Treatment of system calls that the role does not have.
+    pub refused: RefusedCalls,
     /// Files and directories, with all below them, that the process reads.
     pub read: BTreeSet<PathBuf>,
     /// Files and directories that the process reads and changes.
     pub write: BTreeSet<PathBuf>,
-    /// Directories below which the process finds files and directories and removes them.
-    pub remove: BTreeSet<PathBuf>,
+    /// Files, and directories with all below them, that the process reads and executes.
+    pub execute: BTreeSet<PathBuf>,
     /// TCP ports to which the process connects, on any machine.
     pub connect: BTreeSet<u16>,
+}
+
+/// Treatment of system calls that a role does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefusedCalls {
+    /// They fail.
+    Fail,
+    /// They are made, and the kernel logs them.
+    Log,
 }
 
 /// Part of a measure that the kernel enforces.
@@ -53,31 +77,43 @@ pub struct ActiveConfinement {
 }
 
 impl Confinement {
+    /// Returns the confinement of a role that reaches no files and ports.
+    pub fn of(role: ProcessRole) -> Confinement {
+        Confinement {
+            role,
+            refused: RefusedCalls::Fail,
+            read: BTreeSet::new(),
+            write: BTreeSet::new(),
+            execute: BTreeSet::new(),
+            connect: BTreeSet::new(),
+        }
+    }
+
     /// Confines this process, which must have only one thread: others would not be confined. Paths
-    /// that do not exist are left out and cannot be reached if they are created later.
-    pub fn enforce(self) -> Result<ActiveConfinement, ConfinementError> {
+    /// that do not exist are left out and cannot be reached if they are created later. The paths
+    /// and ports of a role whose [`FileScope`] is `Everything` have no effect.
+    pub fn enforce(mut self) -> Result<ActiveConfinement, ConfinementError> {
         check_single_thread()?;
-        let Confinement {
-            read,
-            write,
-            remove,
-            connect,
-        } = self;
         // `is_below` compares canonical paths, so the roots have to be canonical as well.
-        let read: BTreeSet<PathBuf> = read
-            .iter()
-            .filter_map(|path| path.canonicalize().ok())
-            .collect();
-        let write: BTreeSet<PathBuf> = write
-            .iter()
-            .filter_map(|path| path.canonicalize().ok())
-            .collect();
-        let files = files::confine((&read, &write, &remove), &connect)?;
+        for paths in [&mut self.read, &mut self.write] {
+            *paths = paths
+                .iter()
+                .filter_map(|path| path.canonicalize().ok())
+                .collect();
+        }
+        let access = self.role.access();
+        // The paths of the rules are opened with the capabilities of before.
+        let files = match access.file_scope {
+            FileScope::Listed => files::confine(&self)?,
+            FileScope::Everything => EnforcementLevel::Full,
+        };
+        capabilities::keep(access.capabilities)?;
+        let calls = calls::allow_only(self.role, self.refused)?;
         Ok(ActiveConfinement {
             files,
-            calls: calls::refuse()?,
-            read,
-            write,
+            calls,
+            read: self.read,
+            write: self.write,
         })
     }
 }
@@ -94,14 +130,6 @@ impl ActiveConfinement {
     pub fn can_write(&self, path: &Path) -> bool {
         self.files == EnforcementLevel::Missing || is_below(path, &self.write)
     }
-}
-
-/// Makes the kernel refuse the system calls that no server makes. The process must have only one
-/// thread. Files and other processes stay accessible, because the kernel lets no process with
-/// confined files inspect other processes.
-pub fn refuse_calls() -> Result<EnforcementLevel, ConfinementError> {
-    check_single_thread()?;
-    calls::refuse()
 }
 
 /// Returns an error if the process has another thread, which would not be confined.

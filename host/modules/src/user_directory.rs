@@ -5,12 +5,16 @@ use crate::{
 };
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2},
+    fs::{
+        AtFlags, Dir, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags, fstat, openat,
+        statx,
+    },
+    io::Errno,
 };
 use std::{
     fs::File,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// Maximum size of a file in bytes.
@@ -119,14 +123,24 @@ pub(crate) const OPEN: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Opens a file or directory beneath a directory, without links and mount points.
+/// Opens an entry of a directory, unless it is a link or a mount point. The confinement has no
+/// `openat2`, whose modes it cannot check.
 pub(crate) fn open(
     at: impl AsFd,
     name: impl AsRef<Path>,
     flags: OFlags,
 ) -> rustix::io::Result<OwnedFd> {
-    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    openat2(at, name.as_ref(), OPEN | flags, Mode::empty(), within)
+    let name = name.as_ref();
+    let mut parts = name.components();
+    let (Some(Component::Normal(_)), None) = (parts.next(), parts.next()) else {
+        return Err(Errno::XDEV);
+    };
+    let fd = openat(at, name, OPEN | flags, Mode::empty())?;
+    let stat = statx(&fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    if stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return Err(Errno::XDEV);
+    }
+    Ok(fd)
 }
 
 /// Returns true if one of these users owns the file and only the owner can write to it.

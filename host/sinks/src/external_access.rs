@@ -14,6 +14,9 @@ const AUTHORITIES: [&str; 4] = [
     "/usr/share/ca-certificates",
 ];
 
+/// Directory of devices.
+const DEVICES: &str = "/dev";
+
 /// Port of name servers for replies that exceed a datagram.
 const NAMES: u16 = 53;
 
@@ -38,8 +41,12 @@ impl ExternalAccess {
                 SinkKind::Mail(mail) => reach.add_mail(mail),
                 SinkKind::File(file) => {
                     let dir = file.path.parent().filter(|dir| !dir.as_os_str().is_empty());
-                    // Rotation renames files, so the directory is needed and not only the file.
-                    reach.write.insert(dir.unwrap_or(Path::new(".")).to_owned());
+                    let dir = dir.unwrap_or(Path::new("."));
+                    // Rotation renames files, so the directory is needed and not only the file. A
+                    // device is not rotated, and raw disks are beside it.
+                    let is_device = dir == Path::new(DEVICES);
+                    let place = if is_device { &file.path } else { dir };
+                    reach.write.insert(place.to_owned());
                 }
             }
         }

@@ -2,17 +2,21 @@
 use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place},
-    guest, peal, run,
+    guest, peal, run, until,
 };
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{FileTypeExt, symlink},
     path::{Path, PathBuf},
 };
 
 /// Returns the lines of each thread's status about system call filters and new privileges.
 fn threads(daemon: &Daemon) -> Vec<(String, String)> {
-    let tasks = PathBuf::from(format!("/proc/{}/task", daemon.pid()));
+    threads_of(daemon.pid())
+}
+
+fn threads_of(pid: u32) -> Vec<(String, String)> {
+    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     let of = |status: &str, key: &str| {
         let line = status.lines().find(|line| line.starts_with(key));
         line.and_then(|line| line.split_whitespace().nth(1))
@@ -101,6 +105,66 @@ fn all_threads_of_server_reach_only_configured_paths() {
     .unwrap();
     let refused = reload(&place).expect_status(125).stderr;
     assert!(refused.contains("Permission denied"), "{refused}");
+}
+
+/// Capabilities of root that no server needs, by their numbers: `FSETID`, `NET_ADMIN`, `NET_RAW`,
+/// `SYS_MODULE`, `SYS_RAWIO`, `SYS_PTRACE`, `SYS_ADMIN`, `MKNOD`, `SETFCAP`.
+const SPARE_CAPABILITIES: [u32; 9] = [4, 12, 13, 16, 17, 19, 21, 27, 31];
+
+#[needs(prepared, landlock, root)]
+#[test]
+fn server_reaches_no_raw_device_and_has_no_spare_capability() {
+    let place = Place::new();
+    place.configure("[deploy]\nwatch = false\n");
+    let daemon = place.start();
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+    for key in ["CapPrm:", "CapEff:", "CapBnd:", "CapInh:", "CapAmb:"] {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        let set = u64::from_str_radix(line.unwrap().trim(), 16).unwrap();
+        let spare: Vec<u32> = SPARE_CAPABILITIES
+            .into_iter()
+            .filter(|number| set & 1 << number != 0)
+            .collect();
+        assert!(spare.is_empty(), "{key} {spare:?}");
+    }
+
+    let devices = fs::read_dir("/dev").unwrap().map(|entry| entry.unwrap());
+    let raw = devices
+        .filter(|entry| entry.file_type().unwrap().is_block_device())
+        .map(|entry| entry.path())
+        .find(|path| fs::File::open(path).is_ok());
+    // A machine without disks has kernel messages at least.
+    let raw = raw.unwrap_or_else(|| PathBuf::from("/dev/kmsg"));
+    fs::create_dir(place.path("modules.d")).unwrap();
+    symlink(&raw, place.path("modules.d/disk.toml")).unwrap();
+    let refused = reload(&place).expect_status(125).stderr;
+    assert!(refused.contains("Permission denied"), "{raw:?}: {refused}");
+}
+
+#[needs(prepared, landlock)]
+#[test]
+fn all_processes_of_server_are_confined() {
+    let place = Place::new();
+    let users = place.path("users");
+    fs::create_dir(&users).unwrap();
+    place.configure(&format!("[deploy]\nuser_modules_dir = {users:?}\n"));
+    let daemon = place.start();
+    let pid = daemon.pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let children: Vec<u32> = children
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect();
+    assert!(
+        children.len() >= 2,
+        "an observer and a compiler: {children:?}"
+    );
+    for child in children {
+        // It confines itself before anything else.
+        until("a process beside the server is confined", || {
+            threads_of(child) == [("2".into(), "1".into())]
+        });
+    }
 }
 
 #[needs(prepared)]

@@ -1,8 +1,9 @@
-//! Generates the reference pages of the book (`docs/src/reference`) from the programs and the
-//! contract.
+//! Generates the reference pages of the book (`docs/src/reference`), and a part of `THREATS.md`, from
+//! the programs, the contract and the rules of the confinement.
 mod commands;
 mod libpmix;
 mod metrics;
+mod processes;
 mod statuses;
 mod wit;
 
@@ -29,6 +30,7 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ("docs/src/reference/metrics.md", metrics::page(root)?),
         ("docs/src/reference/statuses.md", statuses::page(root)?),
         ("docs/src/reference/libpmix.md", libpmix::page(root)?),
+        ("THREATS.md", processes::threats(root)?),
     ])
 }
 

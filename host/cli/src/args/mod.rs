@@ -31,7 +31,7 @@ pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use number::{MAX_PID, whole};
-use peal_config::{SettingOverride, words};
+use peal_config::{ConfinementMode, Keyword, SettingOverride, words};
 use peal_model::Nspace;
 use peal_sandbox::CodeTarget;
 use peal_server::admin::MAX_JOB_SIZE;
@@ -209,9 +209,9 @@ pub struct CompilerArgs {
     /// Limit the memory of a compilation to MEMORY_BYTES bytes
     #[arg(long)]
     pub memory_bytes: u64,
-    /// Confine the process to the directory of compiled code
-    #[arg(long)]
-    pub confined: bool,
+    /// Confine the processes as far as the value MODE of confinement.mode says
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
 }
 
 /// `peal compile`.
@@ -223,6 +223,11 @@ pub struct CompileArgs {
     /// Compile for TARGET, given as JSON
     #[arg(long, value_parser = code_target)]
     pub target: CodeTarget,
+}
+
+fn confinement_mode(text: &str) -> Result<ConfinementMode, String> {
+    ConfinementMode::from_name(text)
+        .ok_or_else(|| "it is not a value of confinement.mode".to_owned())
 }
 
 fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {

@@ -1,16 +1,14 @@
 //! `peal compile`: compiles one component, within limits that it sets for itself before it reads
 //! any input.
 use super::{CompileReply, MAX_LINE, line};
-use crate::args::CompileArgs;
+use crate::{args::CompileArgs, confinement::refused_calls};
 use anyhow::{Context, Result};
-use peal_confinement::Confinement;
+use peal_confinement::{Confinement, ProcessRole};
 use peal_sandbox::MAX_COMPONENT_BYTES;
 use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
 use std::{
     collections::BTreeSet,
-    fs::DirBuilder,
     io::{self, Read, Write},
-    os::unix::fs::DirBuilderExt,
     process::ExitCode,
 };
 
@@ -63,19 +61,11 @@ fn confine(args: &CompileArgs) -> Result<()> {
         .context("cannot limit resources")?;
     }
     nice(NICE).context("cannot lower the priority")?;
-    // If memory is short, the kernel should kill this process first. A failure to set this has no
-    // effect on the result.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    if at.confined {
-        // Errors are ignored here: the engine checks the directory and reports what is wrong.
-        let _ = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&at.cache_dir);
-        let write = BTreeSet::from([at.cache_dir.clone()]);
+    if let Some(refused) = refused_calls(at.confinement) {
         Confinement {
-            write,
-            ..Confinement::default()
+            refused,
+            write: BTreeSet::from([at.cache_dir.clone()]),
+            ..Confinement::of(ProcessRole::Compilation)
         }
         .enforce()
         .context("cannot confine the compilation")?;

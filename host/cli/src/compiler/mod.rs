@@ -9,7 +9,7 @@ pub use parent::work;
 
 use crate::supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess, USUAL_CACHE};
 use anyhow::{Context, Result};
-use peal_config::{Config, ConfinementMode};
+use peal_config::{Config, Keyword};
 use peal_modules::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
 use peal_sandbox::CodeTarget;
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<Started
     command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
     command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
     command.args(["--memory-bytes", &limits.memory.to_string()]);
-    command.args((config.confinement.mode != ConfinementMode::Off).then_some("--confined"));
+    command.args(["--confinement", config.confinement.mode.name()]);
     command
         .env_clear()
         .current_dir("/")

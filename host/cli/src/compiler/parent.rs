@@ -1,11 +1,19 @@
 //! `peal compiler`: starts a process for each component, one after the other, and kills it at its
 //! time-out.
 use super::{CompileOrder, CompileReply, MAX_LINE, line};
-use crate::{args::CompilerArgs, node};
+use crate::{args::CompilerArgs, confinement::refused_calls, node};
 use anyhow::{Context, Result};
+use peal_config::Keyword;
+use peal_confinement::{Confinement, OwnProgram, ProcessRole};
 use std::{
+    collections::BTreeSet,
+    fs::{self, DirBuilder, File},
     io,
-    os::fd::AsFd,
+    os::{
+        fd::AsFd,
+        unix::fs::{DirBuilderExt, FileExt},
+    },
+    path::PathBuf,
     process::{ExitCode, Stdio},
     time::Duration,
 };
@@ -16,8 +24,14 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+/// Priority of a compilation where the kernel ends a process because memory is short: it is the
+/// first. This process is not, since the server needs it.
+const FIRST_VICTIM: &str = "1000";
+
 /// Carries out orders from standard input until that is closed.
 pub fn work(args: CompilerArgs) -> Result<ExitCode> {
+    let score = OutOfMemoryScore::open();
+    confine(&args)?;
     let orders = io::stdin()
         .as_fd()
         .try_clone_to_owned()
@@ -29,13 +43,72 @@ pub fn work(args: CompilerArgs) -> Result<ExitCode> {
     node::runtime()?.block_on(async {
         let mut orders = BufReader::new(UnixStream::from_std(orders)?);
         while let Some(order) = next(&mut orders).await? {
-            let Some(reply) = compile(&mut orders, order, &args).await? else {
+            let Some(reply) = compile(&mut orders, order, &args, score.as_ref()).await? else {
                 break;
             };
             orders.get_mut().write_all(&line(&reply)?).await?;
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Confines this process and the compilations, each of which confines itself further.
+fn confine(args: &CompilerArgs) -> Result<()> {
+    let Some(refused) = refused_calls(args.confinement) else {
+        return Ok(());
+    };
+    // Errors are ignored here: the engine checks the directory and reports what is wrong.
+    let _ = DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&args.cache_dir);
+    let program = OwnProgram::find().context("cannot find the files of this program")?;
+    Confinement {
+        refused,
+        read: ["/etc/ld.so.cache", "/proc"].map(PathBuf::from).into(),
+        write: BTreeSet::from([args.cache_dir.clone(), "/dev/null".into()]),
+        execute: program.execute,
+        ..Confinement::of(ProcessRole::CompilerParent)
+    }
+    .enforce()
+    .context("cannot confine the process that starts compilations")?;
+    Ok(())
+}
+
+/// Score by which the kernel chooses a process to end if memory is short. A compilation inherits it
+/// from this process, and cannot write it once it is confined.
+struct OutOfMemoryScore {
+    file: File,
+    /// Score of this process.
+    own: String,
+}
+
+impl OutOfMemoryScore {
+    /// Opens the score of this process; none if the process may not change it.
+    fn open() -> Option<OutOfMemoryScore> {
+        let path = "/proc/self/oom_score_adj";
+        let own = fs::read_to_string(path).ok()?;
+        let file = File::options().write(true).open(path).ok()?;
+        Some(OutOfMemoryScore { file, own })
+    }
+
+    /// Makes processes that start from now on the first to end, until the returned value is
+    /// dropped.
+    fn raise(&self) -> RaisedScore<'_> {
+        // A failure has no effect on the result of a compilation.
+        let _ = self.file.write_all_at(FIRST_VICTIM.as_bytes(), 0);
+        RaisedScore(self)
+    }
+}
+
+/// Score that is raised.
+struct RaisedScore<'a>(&'a OutOfMemoryScore);
+
+impl Drop for RaisedScore<'_> {
+    fn drop(&mut self) {
+        let OutOfMemoryScore { file, own } = self.0;
+        let _ = file.write_all_at(own.as_bytes(), 0);
+    }
 }
 
 async fn next(orders: &mut BufReader<UnixStream>) -> Result<Option<CompileOrder>> {
@@ -53,9 +126,12 @@ async fn compile(
     orders: &mut BufReader<UnixStream>,
     order: CompileOrder,
     args: &CompilerArgs,
+    score: Option<&OutOfMemoryScore>,
 ) -> Result<Option<CompileReply>> {
     let deadline = Instant::now() + Duration::from_millis(args.timeout_ms);
+    let raised = score.map(OutOfMemoryScore::raise);
     let mut child = start(&order, args)?;
+    drop(raised);
     let mut component = (&mut *orders).take(order.size);
     tokio::select! {
         fed = feed(&mut component, child.stdin.take()) => fed?,
@@ -96,7 +172,7 @@ fn start(order: &CompileOrder, args: &CompilerArgs) -> Result<Child> {
         "--memory-bytes",
         &args.memory_bytes.to_string(),
     ]);
-    command.args(args.confined.then_some("--confined"));
+    command.args(["--confinement", args.confinement.name()]);
     command.args(["--target", &serde_json::to_string(&order.target)?]);
     command
         .stdin(Stdio::piped())

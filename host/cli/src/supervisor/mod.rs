@@ -7,9 +7,10 @@ mod starter;
 pub use account::{ServerAccount, as_owner_of};
 pub use starter::{ProcessStarter, StartOrder, StartedProcess};
 
-use crate::{compiler, helper};
+use crate::{compiler, confinement::refused_calls, helper};
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
+use peal_confinement::{Confinement, ProcessRole};
 use starter::StarterSocket;
 use std::{
     ffi::OsString,
@@ -38,6 +39,16 @@ pub const USUAL_CACHE: &str = "/var/cache/peal/compiled";
 /// Fails if a directory of the configuration is not the user's, or the server cannot be started.
 pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Result<ExitCode> {
     directories::prepare(config, account, socket)?;
+    if let Some(refused) = refused_calls(config.confinement.mode) {
+        let confinement = Confinement {
+            refused,
+            ..Confinement::of(ProcessRole::Supervisor)
+        };
+        // What the kernel lacks is reported by the server, which needs more of it.
+        confinement
+            .enforce()
+            .context("cannot confine the supervisor")?;
+    }
     let (starter, servers_end) = StarterSocket::pair().context("cannot make a pair of sockets")?;
     let runtime = crate::node::runtime()?;
     runtime.block_on(async {
