@@ -11,7 +11,7 @@ use crate::{
     server_connection::{ConnectTarget, Connected, ServerConnection},
     session::{ClientSession, ServerPresence, handle_events},
     settlement::SettlingTask,
-    singleton,
+    singleton, spawn,
 };
 use peal_model::{
     CommandCode, Commit, Info, InfoFlags, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope,
@@ -130,7 +130,7 @@ impl Client {
             };
             let settlement = session.queue.settlement.clone();
             let events = handle_events(session.clone(), arrivals, follow);
-            let events = tokio::spawn(unconstrained(SettlingTask::new(events, settlement)));
+            let events = spawn(unconstrained(SettlingTask::new(events, settlement)));
             Inner {
                 session,
                 known: Mutex::new(known),

@@ -15,7 +15,6 @@ use peal_core::{
 };
 use peal_model::{Event, Status, code};
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
     future::poll_fn,
     io,
@@ -295,48 +294,59 @@ impl ClientHandlers {
     }
 
     /// Runs an event through the chain: in this task while handlers cannot block, the rest on the
-    /// handlers' thread. An event that a handler has completed is not kept for later handlers.
-    pub(crate) async fn run(&self, EventRun { chain, number, .. }: EventRun) -> HandlerRequests {
-        let mut walked = walk(chain.advance(), HandlerRequests::default(), Walker::Runtime);
+    /// handlers' thread. An event that a handler has completed is not kept for later handlers. The
+    /// requests of the handlers are added to `requests`.
+    pub(crate) async fn run(
+        &self,
+        EventRun { chain, number, .. }: EventRun,
+        requests: &mut HandlerRequests,
+    ) {
+        let mut progress = walk(chain.advance(), requests, Walker::Runtime);
         loop {
-            walked = match walked {
-                ClientChainRun::Done(requests, end) => {
-                    if let (ChainConclusion::Completed, Some(number)) = (end, number) {
+            // A box, since most chains end without a wait, and the path of an event is then short.
+            progress = match progress {
+                ClientChainRun::Done(ChainConclusion::Completed) => {
+                    if let Some(number) = number {
                         lock(&self.state).recent.remove(number);
                     }
-                    return requests;
+                    return;
                 }
-                ClientChainRun::MayBlock(call, requests) => {
-                    match self.walk_on_thread(call, requests).await {
-                        Some(walked) => walked,
-                        // The closure held the requests of the handlers so far.
-                        None => return HandlerRequests::default(),
+                ClientChainRun::Done(ChainConclusion::Exhausted) => return,
+                ClientChainRun::MayBlock(call) => {
+                    match Box::pin(self.walk_on_thread(call, requests)).await {
+                        Some(progress) => progress,
+                        None => return,
                     }
                 }
-                ClientChainRun::Deferred(call, requests, answer) => {
-                    let outcome = self.complete(call.event(), answer).await;
+                ClientChainRun::Deferred(call, answer) => {
+                    let outcome = Box::pin(self.complete(call.event(), answer)).await;
                     walk(call.finish(outcome).advance(), requests, Walker::Runtime)
                 }
             };
         }
     }
 
+    /// Calls the rest of a chain on the handlers' thread; `None` if it cannot.
     async fn walk_on_thread(
         &self,
-        call: Box<PendingHandler<Handler>>,
-        requests: HandlerRequests,
+        call: PendingHandler<Handler>,
+        requests: &mut HandlerRequests,
     ) -> Option<ClientChainRun> {
         let (tell, handled) = oneshot::channel();
+        let mut moved = std::mem::take(requests);
         let job = move || {
+            let progress = walk(NextHandler::Call(call), &mut moved, Walker::Thread);
             // The receiver may be gone with the client.
-            let _ = tell.send(walk(NextHandler::Call(*call), requests, Walker::Thread));
+            let _ = tell.send((progress, moved));
         };
         let is_queued = |thread: &HandlerThread| thread.try_run(job);
         if !lock(&self.thread).as_ref().is_some_and(is_queued) {
             tracing::error!("event not handled: handlers' thread has no room");
             return None;
         }
-        handled.await.ok()
+        let (progress, moved) = handled.await.ok()?;
+        *requests = moved;
+        Some(progress)
     }
 
     /// Waits for the outcome of a deferred handler, at most for the limit.
@@ -376,39 +386,34 @@ enum ChainConclusion {
 
 /// Progress of a chain.
 enum ClientChainRun {
-    Done(HandlerRequests, ChainConclusion),
+    Done(ChainConclusion),
     /// The next handler may block, so it must be called on the handlers' thread.
-    MayBlock(Box<PendingHandler<Handler>>, HandlerRequests),
+    MayBlock(PendingHandler<Handler>),
     /// A deferred handler was called; its outcome is pending.
-    Deferred(Box<PendingHandler<Handler>>, HandlerRequests, LateOutcome),
+    Deferred(PendingHandler<Handler>, LateOutcome),
 }
 
+/// Calls handlers until the chain ends, or one of them lets it wait.
 fn walk(
     mut next: NextHandler<Handler>,
-    requests: HandlerRequests,
+    requests: &mut HandlerRequests,
     walker: Walker,
 ) -> ClientChainRun {
-    let requests = RefCell::new(requests);
     loop {
         match next {
             NextHandler::Call(call) => {
                 let handler = &call.member().handler;
                 if walker == Walker::Runtime && handler.may_block() {
-                    return ClientChainRun::MayBlock(Box::new(call), requests.into_inner());
+                    return ClientChainRun::MayBlock(call);
                 }
-                next = match handler.call(&call, &requests) {
+                next = match handler.call(&call, requests) {
                     HandlerReturn::Completed(outcome) => call.finish(outcome).advance(),
                     HandlerReturn::Pending(answer) => {
-                        return ClientChainRun::Deferred(
-                            Box::new(call),
-                            requests.into_inner(),
-                            answer,
-                        );
+                        return ClientChainRun::Deferred(call, answer);
                     }
                 };
             }
             NextHandler::Done(finished) => {
-                let mut requests = requests.into_inner();
                 // One-shot registrations end here. The servers must hear of it, as of any other
                 // end.
                 requests.deregistered.extend(finished.spent);
@@ -420,7 +425,7 @@ fn walk(
                 } else {
                     ChainConclusion::Exhausted
                 };
-                return ClientChainRun::Done(requests, end);
+                return ClientChainRun::Done(end);
             }
         }
     }

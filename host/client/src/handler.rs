@@ -22,10 +22,24 @@ pub struct HandlerCall<'a> {
     handlers: usize,
     id: RegistrationId,
     registration: &'a HandlerRegistration,
-    requests: &'a RefCell<HandlerRequests>,
+    requests: RefCell<&'a mut HandlerRequests>,
 }
 
-impl HandlerCall<'_> {
+impl<'a> HandlerCall<'a> {
+    fn of(call: &'a PendingHandler<Handler>, requests: &'a mut HandlerRequests) -> HandlerCall<'a> {
+        let ChainMember {
+            id, registration, ..
+        } = call.member();
+        HandlerCall {
+            event: call.event(),
+            steps: call.steps(),
+            handlers: call.handlers(),
+            id: *id,
+            registration,
+            requests: RefCell::new(requests),
+        }
+    }
+
     /// Returns the event.
     pub fn event(&self) -> &Event {
         self.event
@@ -126,6 +140,16 @@ pub(crate) struct HandlerRequests {
     pub(crate) invitation_answer: Option<InvitationAnswer>,
     /// Value that native handlers share ([`HandlerCall::shared`]).
     shared: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl HandlerRequests {
+    /// Returns true if no handler has requested anything.
+    pub(crate) fn are_none(&self) -> bool {
+        self.raised.is_empty()
+            && self.deregistered.is_empty()
+            && self.changes.is_empty()
+            && self.invitation_answer.is_none()
+    }
 }
 
 /// Pending outcome of a deferred handler.
@@ -251,29 +275,20 @@ impl Handler {
     pub(crate) fn call(
         &self,
         call: &PendingHandler<Handler>,
-        requests: &RefCell<HandlerRequests>,
+        requests: &mut HandlerRequests,
     ) -> HandlerReturn {
-        let ChainMember {
-            id, registration, ..
-        } = call.member();
         let event = call.event();
-        let id = *id;
-        let native_call = || HandlerCall {
-            event,
-            steps: call.steps(),
-            handlers: call.handlers(),
-            id,
-            registration,
-            requests,
-        };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
                 // A panic of a handler must not end the task or thread that runs the chain.
-                let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
+                let answer = catch_unwind(AssertUnwindSafe(|| {
+                    native(&HandlerCall::of(call, requests))
+                }));
                 HandlerReturn::Completed(answer.unwrap_or_else(|_| panicked(event)))
             }
             Handler::Deferred(begin) => {
-                let begun = catch_unwind(AssertUnwindSafe(|| begin(&native_call())));
+                let begun =
+                    catch_unwind(AssertUnwindSafe(|| begin(&HandlerCall::of(call, requests))));
                 begun.unwrap_or_else(|_| HandlerReturn::Completed(panicked(event)))
             }
             Handler::External { handler, tag } => {
@@ -286,7 +301,6 @@ impl Handler {
                 else {
                     return HandlerReturn::Completed(panicked(event));
                 };
-                let mut requests = requests.borrow_mut();
                 requests.raised.extend(raised);
                 requests.invitation_answer = requests
                     .invitation_answer
@@ -356,7 +370,9 @@ mod tests {
         let NextHandler::Call(call) = chain.run(Arc::new(event)).advance() else {
             panic!("the handler is registered")
         };
-        let HandlerReturn::Completed(outcome) = handler.call(&call, &RefCell::default()) else {
+        let HandlerReturn::Completed(outcome) =
+            handler.call(&call, &mut HandlerRequests::default())
+        else {
             panic!("it is no deferred handler")
         };
         assert_eq!(outcome.status, Status::PEAL_ERR_MODULE_TRAPPED);

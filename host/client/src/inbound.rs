@@ -7,6 +7,7 @@ use crate::{
     queued_item::{LossDetection, QueuedItem},
 };
 use mio::{Events, Poll, Token, Waker, unix::SourceFd};
+use peal_model::Nspace;
 use peal_wire::{Codec, Frame, FrameDecoder, ServerUri, Tag, WireError};
 use std::{
     collections::VecDeque,
@@ -19,7 +20,7 @@ use std::{
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    sync::{Notify, OwnedSemaphorePermit},
+    sync::OwnedSemaphorePermit,
     task::consume_budget,
 };
 
@@ -35,6 +36,8 @@ const INTERRUPT: Token = Token(1);
 /// Parts of a connection that the receiving side uses.
 pub(crate) struct InboundParts {
     pub(crate) codec: Codec,
+    /// Namespace of this proc, which is mostly that of the sources of events.
+    pub(crate) nspace: Nspace,
     pub(crate) open: Arc<OpenReplies>,
     pub(crate) queue: EventQueue,
     pub(crate) loss_detection: LossDetection,
@@ -44,14 +47,39 @@ pub(crate) struct InboundParts {
 /// Receiving side of a connection.
 pub(crate) struct Inbound {
     parts: InboundParts,
-    /// Socket and what was read from it. The task or a caller takes it to read.
-    reader: Mutex<Option<SocketReader>>,
+    /// Reader, while nobody reads.
+    place: Mutex<ReaderPlace>,
     /// Selector of the task. The socket is in it except while a caller reads, so that input wakes
     /// only one thread.
     for_task: AsyncFd<Poll>,
-    /// Notified when a caller leaves something to the task.
-    left: Notify,
     interrupt: Waker,
+}
+
+/// Place of the reader while nobody reads.
+struct ReaderPlace {
+    /// Socket and what was read from it. The task or a caller takes it to read.
+    reader: Option<SocketReader>,
+    /// Waker of the task, for what a caller leaves to it.
+    task: Option<task::Waker>,
+}
+
+impl ReaderPlace {
+    /// Has what a caller leaves wake the task.
+    fn keep_waker(&mut self, context: &task::Context<'_>) {
+        match &mut self.task {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+    }
+}
+
+/// Recipients of replies that were read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PassedReplies {
+    /// There were no replies.
+    None,
+    /// Tasks, or callers on their own threads.
+    ToTasks,
 }
 
 /// Socket, and frames that were read and have not reached their recipient.
@@ -147,23 +175,24 @@ impl Inbound {
         let mut decoder = FrameDecoder::new(&parts.codec.limits);
         let (mut frames, mut error) = (VecDeque::new(), None);
         split(&mut decoder, received, &mut frames, &mut error);
-        let left = Notify::new();
-        // The first bytes wait for the task.
-        left.notify_one();
+        let reader = SocketReader {
+            socket,
+            decoder,
+            buffer: vec![0; READ_BYTES],
+            frames,
+            error,
+            has_ended: false,
+            for_caller,
+            events: Events::with_capacity(2),
+        };
+        let place = ReaderPlace {
+            reader: Some(reader),
+            task: None,
+        };
         Ok(Inbound {
             parts,
-            reader: Mutex::new(Some(SocketReader {
-                socket,
-                decoder,
-                buffer: vec![0; READ_BYTES],
-                frames,
-                error,
-                has_ended: false,
-                for_caller,
-                events: Events::with_capacity(2),
-            })),
+            place: Mutex::new(place),
             for_task: watch(for_task, Interest::READABLE)?,
-            left,
             interrupt,
         })
     }
@@ -171,13 +200,15 @@ impl Inbound {
     /// Reads until the connection ends, and then closes the open requests.
     pub(crate) async fn read(&self) {
         while let Some(mut reader) = self.task_turn().await {
-            self.read_all(&mut reader).await;
+            let replies = self.read_all(&mut reader).await;
             if reader.has_ended {
                 break;
             }
-            // Handlers, and callbacks of earlier replies, run before a caller reads the next reply.
-            let_others_run().await;
-            *lock(&self.reader) = Some(reader);
+            if replies == PassedReplies::ToTasks {
+                // Their callbacks run before a caller reads the next reply.
+                let_others_run().await;
+            }
+            lock(&self.place).reader = Some(reader);
         }
         let InboundParts {
             open,
@@ -197,36 +228,59 @@ impl Inbound {
 
     /// Drops the socket. No caller reads then: each holds a reference to its connection.
     pub(crate) fn close(&self) {
-        drop(lock(&self.reader).take());
+        drop(lock(&self.place).reader.take());
     }
 
     /// Waits until there is something to read for the task. `None` at the end of the runtime.
     async fn task_turn(&self) -> Option<SocketReader> {
-        loop {
-            tokio::select! {
-                ready = self.for_task.readable() => match ready {
+        poll_fn(|context| {
+            loop {
+                let is_readable = match self.for_task.poll_read_ready(context) {
                     // Before the look: what arrives later makes it ready again, and so does a caller
                     // that stops reading.
-                    Ok(mut ready) => ready.clear_ready(),
-                    Err(_) => return None,
-                },
-                () = self.left.notified() => {}
+                    task::Poll::Ready(Ok(mut ready)) => {
+                        ready.clear_ready();
+                        true
+                    }
+                    task::Poll::Ready(Err(_)) => return task::Poll::Ready(None),
+                    task::Poll::Pending => false,
+                };
+                let mut place = lock(&self.place);
+                let for_task = |reader: &mut SocketReader| is_readable || !reader.is_clear();
+                if let Some(reader) = place.reader.take_if(for_task) {
+                    return task::Poll::Ready(Some(reader));
+                }
+                if !is_readable {
+                    place.keep_waker(context);
+                    return task::Poll::Pending;
+                }
             }
-            if let Some(reader) = lock(&self.reader).take() {
-                return Some(reader);
-            }
-        }
+        })
+        .await
     }
 
     /// Reads all input, and passes it to its recipients.
-    async fn read_all(&self, reader: &mut SocketReader) {
+    async fn read_all(&self, reader: &mut SocketReader) -> PassedReplies {
         let mut unread = Unread::Some;
+        let mut replies = PassedReplies::None;
         loop {
             while let Some(frame) = reader.frames.pop_front() {
-                if let Some(arrival) = self.sort(frame).await {
-                    let room = self.room(&arrival, &reader.socket).await;
-                    self.parts.queue.put(arrival, room);
-                }
+                let arrival = match frame.tag {
+                    Tag::NOTIFY => Some(self.event(&frame.payload)),
+                    Tag::IOF => self.output(&frame.payload),
+                    _ => {
+                        replies = PassedReplies::ToTasks;
+                        // Handlers of earlier events run before the caller goes on.
+                        self.parts.queue.settlement.settled().await;
+                        self.reply(&frame)
+                    }
+                };
+                let Some(arrival) = arrival else { continue };
+                let room = match self.parts.queue.try_reserve(&arrival) {
+                    Some(room) => Some(room),
+                    None => self.room(&arrival, &reader.socket).await,
+                };
+                self.parts.queue.put(arrival, room);
             }
             if let Some(error) = reader.error.take() {
                 // Where the next frame begins is not known after this.
@@ -234,10 +288,12 @@ impl Inbound {
                 reader.has_ended = true;
             }
             if reader.has_ended || unread == Unread::Nothing {
-                return;
+                return replies;
             }
             unread = reader.receive();
-            consume_budget().await;
+            if unread == Unread::Some {
+                consume_budget().await;
+            }
         }
     }
 
@@ -258,23 +314,27 @@ impl Inbound {
         QueuedItem::Garbled(self.parts.server.clone(), Box::new(error))
     }
 
-    async fn sort(&self, frame: Frame) -> Option<QueuedItem> {
-        let InboundParts {
-            codec, open, queue, ..
-        } = &self.parts;
-        if frame.tag == Tag::NOTIFY {
-            let event = codec.decode_event(&frame.payload);
-            return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
+    /// Reads an event.
+    fn event(&self, payload: &[u8]) -> QueuedItem {
+        let InboundParts { codec, nspace, .. } = &self.parts;
+        let event = codec.decode_event_of(nspace, payload);
+        event.map_or_else(|error| self.garbled(error), QueuedItem::Event)
+    }
+
+    /// Passes on output. Returns the item for output that cannot be read.
+    fn output(&self, payload: &[u8]) -> Option<QueuedItem> {
+        match self.parts.codec.decode_output(payload) {
+            Ok(output) => {
+                self.parts.queue.outputs.deliver(&output);
+                None
+            }
+            Err(error) => Some(self.garbled(error)),
         }
-        if frame.tag == Tag::IOF {
-            return match codec.decode_output(&frame.payload) {
-                Ok(output) => {
-                    queue.outputs.deliver(&output);
-                    None
-                }
-                Err(error) => Some(self.garbled(error)),
-            };
-        }
+    }
+
+    /// Passes on a reply. Returns the item for a reply that cannot be read.
+    fn reply(&self, frame: &Frame) -> Option<QueuedItem> {
+        let InboundParts { codec, open, .. } = &self.parts;
         // A reply to no open request, or a second one, is ignored.
         let (command, asker) = open.answered(frame.tag)?;
         let reply = codec.decode_reply(command, &frame.payload);
@@ -282,8 +342,6 @@ impl Inbound {
             .as_ref()
             .err()
             .map(|error| self.garbled(error.clone()));
-        // Handlers of earlier events run before the caller goes on.
-        queue.settlement.settled().await;
         match asker {
             // The caller may have given up.
             ReplyRecipient::Caller { tell, .. } => drop(tell.send(reply)),
@@ -299,7 +357,11 @@ impl Inbound {
     /// Lets a caller read in place of the task, unless another one does, or something is left that
     /// only the task handles.
     pub(crate) fn caller_turn(&self) -> Option<CallerTurn<'_>> {
-        let mut slot = lock(&self.reader);
+        // Until handlers have run, replies are left to the task.
+        if !self.parts.queue.settlement.is_settled() {
+            return None;
+        }
+        let slot = &mut lock(&self.place).reader;
         let reader = slot.take_if(|reader| reader.is_clear())?;
         let registry = self.for_task.get_ref().registry();
         // Under the lock, so that each removal is followed by its addition.
@@ -395,17 +457,18 @@ impl Drop for CallerTurn<'_> {
         let Some(mut reader) = self.reader.take() else {
             return;
         };
-        let mut slot = lock(&self.inbound.reader);
+        let mut place = lock(&self.inbound.place);
         // What has arrived meanwhile wakes the task at once.
         if let Err(error) = add(self.inbound.for_task.get_ref(), &reader.socket) {
             tracing::error!(%error, "connection closed: its socket cannot be watched");
             reader.has_ended = true;
         }
         let is_clear = reader.is_clear();
-        *slot = Some(reader);
-        drop(slot);
-        if !is_clear {
-            self.inbound.left.notify_one();
+        place.reader = Some(reader);
+        let task = place.task.take_if(|_| !is_clear);
+        drop(place);
+        if let Some(task) = task {
+            task.wake();
         }
     }
 }
@@ -519,6 +582,7 @@ mod tests {
             let server = Proc::new(Default::default(), rank::PMIX_RANK_UNDEF);
             let parts = InboundParts {
                 codec: codec(),
+                nspace: Default::default(),
                 open: open.clone(),
                 queue,
                 loss_detection: LossDetection::default(),
@@ -592,7 +656,7 @@ mod tests {
         connection.runtime.block_on(inbound.read());
         assert!(answer.try_recv().unwrap().is_ok());
         let first = connection.runtime.block_on(connection.arrivals.next());
-        assert!(matches!(first, Some((QueuedItem::Event(_), _))));
+        assert!(matches!(first.item, QueuedItem::Event(_)));
     }
 
     /// Has the task read the connection to its end.
@@ -607,10 +671,6 @@ mod tests {
     #[test]
     fn task_sees_the_end_right_behind_a_reply() {
         let mut connection = Connection::new();
-        // Otherwise the task reads once more, for the bytes of the handshake.
-        connection
-            .runtime
-            .block_on(connection.inbound.left.notified());
         let (answered, mut answer) = connection.ask();
         let (_, mut unanswered) = connection.ask();
         connection.reply(answered);

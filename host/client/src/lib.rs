@@ -113,10 +113,21 @@ pub use services::Findings;
 pub use settings::ClientSettings;
 pub use tool::{Tool, ToolSettings};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    pin::Pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tokio::task::JoinHandle;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code panics half-way through an update under a lock, so the data of a poisoned lock is
     // consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a task. Tasks that run for each message are boxes of one type, and so share the code that
+/// runs them.
+fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(task);
+    tokio::spawn(task)
 }

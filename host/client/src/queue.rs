@@ -1,37 +1,34 @@
 //! Queue of events to the handlers, for events of servers and for those that the client raises
 //! itself.
 use crate::{
-    observers::Observers,
-    output::OutputPulls,
-    queued_item::QueuedItem,
-    settlement::{EventTaskWait, Settlement},
+    observers::Observers, output::OutputPulls, queued_item::QueuedItem, settlement::Settlement,
 };
 use peal_model::Size;
 use peal_wire::ServerUri;
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::{
-    sync::{
-        OwnedSemaphorePermit, Semaphore,
-        mpsc::{self, error::TryRecvError},
-    },
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::yield_now,
     time::{Instant, timeout_at},
 };
 
 /// Waiting item, and the permit for its memory.
-type WaitingItem = (QueuedItem, Option<OwnedSemaphorePermit>);
+#[derive(Debug)]
+pub(crate) struct WaitingItem {
+    pub(crate) item: QueuedItem,
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+}
 
 /// Sending end of the queue.
 #[derive(Clone)]
 pub(crate) struct EventQueue {
-    arrive: mpsc::UnboundedSender<WaitingItem>,
     byte_permits: Arc<Semaphore>,
     bytes: u32,
     /// Observers of the items, called before the handlers.
     pub(crate) observers: Observers,
     /// Receivers of output, which does not go through the queue.
     pub(crate) outputs: OutputPulls,
-    /// Order of the items and of replies.
+    /// Items, and their order and that of replies.
     pub(crate) settlement: Settlement,
 }
 
@@ -40,11 +37,9 @@ impl EventQueue {
     pub(crate) fn new(bytes: usize) -> (EventQueue, Arrivals) {
         // A semaphore with more permits than its maximum panics.
         let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
-        let (arrive, arrivals) = mpsc::unbounded_channel();
         let settlement = Settlement::new();
         (
             EventQueue {
-                arrive,
                 byte_permits: Arc::new(Semaphore::new(bytes as usize)),
                 bytes,
                 observers: Observers::default(),
@@ -52,13 +47,18 @@ impl EventQueue {
                 settlement: settlement.clone(),
             },
             Arrivals {
-                queue: arrivals,
                 next: None,
                 until_turn: ITEMS_OF_A_TURN,
                 awake_until: None,
                 settlement,
             },
         )
+    }
+
+    /// Returns a permit for an item if there is room at once, and no other item waits for it.
+    pub(crate) fn try_reserve(&self, arrival: &QueuedItem) -> Option<OwnedSemaphorePermit> {
+        let permits = self.byte_permits.clone();
+        permits.try_acquire_many_owned(self.weight(arrival)).ok()
     }
 
     /// Waits until there is room for an item. An item larger than the whole queue waits until the
@@ -74,13 +74,9 @@ impl EventQueue {
 
     /// Puts an item into the queue if there is room at once, else drops it.
     pub(crate) fn try_put(&self, arrival: QueuedItem) {
-        match self
-            .byte_permits
-            .clone()
-            .try_acquire_many_owned(self.weight(&arrival))
-        {
-            Ok(room) => self.put(arrival, Some(room)),
-            Err(_) => tracing::warn!(?arrival, "internal event dropped: queue full"),
+        match self.try_reserve(&arrival) {
+            Some(room) => self.put(arrival, Some(room)),
+            None => tracing::warn!(?arrival, "internal event dropped: queue full"),
         }
     }
 
@@ -95,17 +91,14 @@ impl EventQueue {
     }
 
     /// Puts an item into the queue.
-    pub(crate) fn put(&self, arrival: QueuedItem, room: Option<OwnedSemaphorePermit>) {
-        self.observers.observe(&arrival);
-        self.settlement.count();
-        // Without a receiver the client is gone.
-        let _ = self.arrive.send((arrival, room));
+    pub(crate) fn put(&self, item: QueuedItem, room: Option<OwnedSemaphorePermit>) {
+        self.observers.observe(&item);
+        self.settlement.put(WaitingItem { item, room });
     }
 }
 
 /// Receiving end of the queue.
 pub(crate) struct Arrivals {
-    queue: mpsc::UnboundedReceiver<WaitingItem>,
     /// Item that was received but comes next.
     next: Option<WaitingItem>,
     /// Number of items until other tasks have their turn.
@@ -119,26 +112,23 @@ pub(crate) struct Arrivals {
 const ITEMS_OF_A_TURN: u32 = 64;
 
 impl Arrivals {
-    /// Returns the next item; `None` when the client is gone.
-    pub(crate) async fn next(&mut self) -> Option<WaitingItem> {
+    /// Returns the next item.
+    pub(crate) async fn next(&mut self) -> WaitingItem {
         if let Some(next) = self.next.take() {
-            return Some(next);
+            return next;
         }
         match self.until_turn.checked_sub(1) {
             Some(fewer) => self.until_turn = fewer,
             None => {
                 self.until_turn = ITEMS_OF_A_TURN;
-                self.settlement.note_wait(EventTaskWait::Turn);
+                self.settlement.note_handled();
                 yield_now().await;
             }
         }
-        self.settlement.note_wait(EventTaskWait::Queue);
-        let next = match self.next_while_awake().await {
+        match self.next_while_awake().await {
             Some(next) => next,
-            None => self.queue.recv().await?,
-        };
-        self.settlement.note_taken();
-        Some(next)
+            None => poll_fn(|context| self.settlement.poll_take(context)).await,
+        }
     }
 
     /// Makes the task wait awake for the next item, for this time from now. Other tasks run meanwhile.
@@ -151,10 +141,9 @@ impl Arrivals {
     async fn next_while_awake(&mut self) -> Option<WaitingItem> {
         let until = self.awake_until.take()?;
         while std::time::Instant::now() < until {
-            match self.queue.try_recv() {
-                Ok(next) => return Some(next),
-                Err(TryRecvError::Empty) => yield_now().await,
-                Err(TryRecvError::Disconnected) => return None,
+            match self.settlement.take() {
+                Some(next) => return Some(next),
+                None => yield_now().await,
             }
         }
         None
@@ -165,13 +154,13 @@ impl Arrivals {
     pub(crate) async fn further_losses(&mut self, window: Duration) -> Vec<ServerUri> {
         let deadline = Instant::now() + window;
         let mut lost = Vec::new();
-        while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {
-            match next {
-                (QueuedItem::Lost(held, server), _) => lost.extend(held.get().then_some(server)),
+        while let Ok(next) = timeout_at(deadline, self.next()).await {
+            match next.item {
+                QueuedItem::Lost(held, server) => lost.extend(held.get().then_some(server)),
                 // The event task passes recent events to new handlers after this item too.
-                (QueuedItem::Registered, _) => {}
-                other => {
-                    self.next = Some(other);
+                QueuedItem::Registered => {}
+                _ => {
+                    self.next = Some(next);
                     break;
                 }
             }
@@ -192,21 +181,9 @@ mod tests {
             let queue = queue.clone();
             // On the only thread of this runtime, after the wait has begun.
             let put = tokio::spawn(async move { queue.put(QueuedItem::Registered, None) });
-            assert!(matches!(
-                arrivals.next().await,
-                Some((QueuedItem::Registered, None))
-            ));
+            let next = arrivals.next().await;
+            assert!(matches!(next.item, QueuedItem::Registered));
             put.await.unwrap();
         }
-        drop(queue);
-        assert!(arrivals.next().await.is_none());
-    }
-
-    #[tokio::test]
-    async fn end_of_the_queue_is_seen_while_awake() {
-        let (queue, mut arrivals) = EventQueue::new(1 << 20);
-        arrivals.stay_awake(Duration::from_secs(3600));
-        drop(queue);
-        assert!(arrivals.next().await.is_none());
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     outbound::{Outbound, Urgency},
     queue::EventQueue,
     queued_item::{LossDetection, QueuedItem},
+    spawn,
 };
 use peal_model::{CommandCode, Info, Proc, Reply, Request};
 use peal_wire::{
@@ -159,6 +160,8 @@ impl ServerConnection {
             .filter(|release| !release.adapts())
             .unwrap_or(&own)
             .version();
+        let nspace = to.peer.proc().map(|proc| proc.nspace.clone());
+        let nspace = nspace.unwrap_or_default();
         let hello = hello(to.peer, to.infos, own);
         stream
             .write_all(&hello.encode(settings.wire).map_err(failed)?)
@@ -214,6 +217,7 @@ impl ServerConnection {
         let loss_detection = LossDetection::default();
         let parts = InboundParts {
             codec,
+            nspace,
             open: open.clone(),
             queue: queue.clone(),
             loss_detection: loss_detection.clone(),
@@ -224,11 +228,15 @@ impl ServerConnection {
         let outbound = Arc::new(Outbound::new(socket).await.map_err(unreachable)?);
         let (receiving, sending) = (inbound.clone(), outbound.clone());
         // The close by the server ends the reader, the drop of the last reference ends the writer.
-        // Either one then ends the other, and with both halves the connection.
-        tokio::spawn(async move {
+        // Either one then ends the other, and with both halves the connection. They are tasks of their
+        // own, so that input does not wake the writer.
+        let (reads, writes) = (receiving.clone(), sending.clone());
+        let mut reader = spawn(async move { reads.read().await });
+        let mut writer = spawn(async move { writes.write_rest(unused).await });
+        spawn(async move {
             tokio::select! {
-                () = receiving.read() => {}
-                () = sending.write_rest(unused) => {}
+                _ = &mut reader => writer.abort(),
+                _ = &mut writer => reader.abort(),
             }
             receiving.close();
             sending.close();

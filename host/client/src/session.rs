@@ -3,12 +3,12 @@ use crate::{
     Call, ClientError, ClientSettings, caller,
     client::bounded,
     event_registrations::ServerUpdate,
-    events::{CalledHandlers, ClientHandlers, EventRetention, EventRun, IncomingEvent},
+    events::{CalledHandlers, ClientHandlers, EventRetention, IncomingEvent},
     group::InvitationAnswer,
     group::LedInvitations,
-    handler::{ExternalHandler, Handler, RaisedEvent},
+    handler::{ExternalHandler, Handler, HandlerRequests, RaisedEvent},
     lock,
-    queue::{Arrivals, EventQueue},
+    queue::{Arrivals, EventQueue, WaitingItem},
     queued_item::QueuedItem,
     server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
 };
@@ -289,23 +289,48 @@ impl ClientSession {
         }
     }
 
-    /// Runs an event through the handlers, and then the events for this proc that they raised.
-    /// Events that these raise in turn go to the server only, which bounds the recursion. Returns
-    /// the answers to invitations.
-    async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<InvitationAnswer> {
+    /// Passes recent events to handlers that have registered since, and this new event to all. Passes
+    /// answers to invitations to `follow`.
+    async fn pass(
+        self: &Arc<Self>,
+        mut incoming: Option<IncomingEvent>,
+        follow: &impl Fn(InvitationAnswer),
+    ) {
+        while let Some(run) = self.handlers.next(&mut incoming) {
+            let called = run.called;
+            let mut requests = HandlerRequests::default();
+            self.handlers.run(run, &mut requests).await;
+            // The most frequent case. A box keeps the other one from making each event's path longer.
+            if requests.are_none() {
+                continue;
+            }
+            let answers = Box::pin(self.carry_out_all(requests, called)).await;
+            answers.into_iter().for_each(follow);
+        }
+    }
+
+    /// Carries out the requests of handlers, and then passes on the events for this proc that they
+    /// raised. Events that these raise in turn go to the server only, which bounds the recursion.
+    /// Returns the answers to invitations.
+    async fn carry_out_all(
+        self: &Arc<Self>,
+        requests: HandlerRequests,
+        called: CalledHandlers,
+    ) -> Vec<InvitationAnswer> {
         let mut own = Vec::new();
-        let called = run.called;
         // Only handlers that were present when an invitation came may answer it.
-        let advice = self
-            .handle(run, &mut own)
+        let answer = self
+            .carry_out(requests, &mut own)
             .await
             .filter(|_| called == CalledHandlers::All);
-        let mut advice: Vec<InvitationAnswer> = advice.into_iter().collect();
+        let mut answers: Vec<InvitationAnswer> = answer.into_iter().collect();
         for event in own {
             let run = self.handlers.begin(self.incoming(event));
-            advice.extend(self.handle(run, &mut Vec::new()).await);
+            let mut requests = HandlerRequests::default();
+            self.handlers.run(run, &mut requests).await;
+            answers.extend(self.carry_out(requests, &mut Vec::new()).await);
         }
-        advice
+        answers
     }
 
     /// Wraps an event for the handlers. Later handlers receive it too, except an event of this proc
@@ -324,14 +349,13 @@ impl ClientSession {
         }
     }
 
-    /// Runs an event through handlers and carries out their requests. Events for this proc that
-    /// they raised are added to `own`. Returns the answer to an invitation.
-    async fn handle(
+    /// Carries out the requests of handlers. Events for this proc that they raised are added to `own`.
+    /// Returns the answer to an invitation.
+    async fn carry_out(
         self: &Arc<Self>,
-        run: EventRun,
+        requests: HandlerRequests,
         own: &mut Vec<Event>,
     ) -> Option<InvitationAnswer> {
-        let requests = self.handlers.run(run).await;
         // Registrations change before the events are raised, so that a handler which has
         // deregistered does not receive its own events.
         for id in requests.deregistered {
@@ -476,23 +500,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Returns the events that tell the handlers of a queued item.
-    async fn events_of(&self, arrival: QueuedItem, arrivals: &mut Arrivals) -> Vec<IncomingEvent> {
-        if let QueuedItem::Event(event) = arrival {
-            return vec![self.incoming(event)];
-        }
-        // An event about a past connection is of no use to later handlers.
-        let once = |event| IncomingEvent {
-            event,
-            retention: EventRetention::Once,
-        };
-        self.internal_events(arrival, arrivals)
-            .await
-            .into_iter()
-            .map(once)
-            .collect()
-    }
-
+    /// Returns the events that tell the handlers of a queued item that is no event.
     async fn internal_events(&self, arrival: QueuedItem, arrivals: &mut Arrivals) -> Vec<Event> {
         match arrival {
             QueuedItem::Event(_) | QueuedItem::Registered => Vec::new(),
@@ -578,19 +586,24 @@ pub(crate) async fn handle_events(
     follow: impl Fn(InvitationAnswer),
 ) {
     let wait = session.settings.local_event_wait;
-    while let Some((arrival, _room)) = arrivals.next().await {
-        let is_local =
-            matches!(&arrival, QueuedItem::Event(event) if event.range == Range::ProcLocal);
-        let events = session.events_of(arrival, &mut arrivals).await;
-        // After the last event, handlers that have registered meanwhile receive recent events.
-        for mut incoming in events.into_iter().map(Some).chain([None]) {
-            while let Some(run) = session.handlers.next(&mut incoming) {
-                session.pass(run).await.into_iter().for_each(&follow);
+    loop {
+        let WaitingItem { item, room } = arrivals.next().await;
+        if let QueuedItem::Event(event) = item {
+            let is_local = event.range == Range::ProcLocal;
+            session.pass(Some(session.incoming(event)), &follow).await;
+            if is_local {
+                arrivals.stay_awake(wait);
             }
+        } else {
+            for event in session.internal_events(item, &mut arrivals).await {
+                // An event about a past connection is of no use to later handlers.
+                let retention = EventRetention::Once;
+                let incoming = IncomingEvent { event, retention };
+                session.pass(Some(incoming), &follow).await;
+            }
+            session.pass(None, &follow).await;
         }
-        if is_local {
-            arrivals.stay_awake(wait);
-        }
+        drop(room);
     }
 }
 

@@ -34,9 +34,13 @@ impl HandlerOutcome {
     }
 }
 
-/// An event in a chain, between two handlers.
+/// An event in a chain, between two handlers. A box, since a run moves from step to step.
 #[derive(Clone, Debug)]
-pub struct ChainRun<H> {
+pub struct ChainRun<H>(Box<RunState<H>>);
+
+/// The state of a run.
+#[derive(Clone, Debug)]
+struct RunState<H> {
     event: Arc<Event>,
     waiting: VecDeque<ChainMember<H>>,
     /// Shared, so that a handler's call costs no copy of earlier results.
@@ -72,27 +76,27 @@ pub struct ChainEnd {
 impl<H> ChainRun<H> {
     pub(crate) fn new(members: VecDeque<ChainMember<H>>, event: Arc<Event>) -> ChainRun<H> {
         let steps = Arc::new(Vec::with_capacity(members.len()));
-        ChainRun {
+        ChainRun(Box::new(RunState {
             event,
             waiting: members,
             steps,
             spent: Vec::new(),
-        }
+        }))
     }
 
     /// Returns true if no handler is left.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.0.waiting.is_empty()
     }
 
     /// Advances to the next handler or to the end.
     pub fn advance(mut self) -> NextHandler<H> {
-        match self.waiting.pop_front() {
+        match self.0.waiting.pop_front() {
             Some(member) => NextHandler::Call(PendingHandler { run: self, member }),
             None => NextHandler::Done(ChainEnd {
                 // At the end no call is under way, so the results are mostly moved and not copied.
-                steps: Arc::unwrap_or_clone(self.steps),
-                spent: self.spent,
+                steps: Arc::unwrap_or_clone(self.0.steps),
+                spent: self.0.spent,
             }),
         }
     }
@@ -101,16 +105,16 @@ impl<H> ChainRun<H> {
 impl<H> PendingHandler<H> {
     /// Returns the event.
     pub fn event(&self) -> &Arc<Event> {
-        &self.run.event
+        &self.run.0.event
     }
 
     /// Returns the event as a component receives it: with the object of its registration
     /// (`PMIX_EVENT_RETURN_OBJECT`) among the infos, as in OpenPMIx.
     pub fn event_with_object(&self) -> Arc<Event> {
         let Some(object) = &self.member.registration.object else {
-            return self.run.event.clone();
+            return self.run.0.event.clone();
         };
-        let mut event = (*self.run.event).clone();
+        let mut event = (*self.run.0.event).clone();
         event
             .infos
             // The object belongs to the registration. An object that the source put into the event
@@ -129,12 +133,13 @@ impl<H> PendingHandler<H> {
 
     /// Returns the results of earlier handlers, oldest first.
     pub fn steps(&self) -> &Arc<Vec<ChainResult>> {
-        &self.run.steps
+        &self.run.0.steps
     }
 
     /// Returns the number of handlers of the chain: those that have run, this one, and those that wait.
     pub fn handlers(&self) -> usize {
-        let others = self.run.steps.len().saturating_add(self.run.waiting.len());
+        let RunState { steps, waiting, .. } = &*self.run.0;
+        let others = steps.len().saturating_add(waiting.len());
         others.saturating_add(1)
     }
 
@@ -147,7 +152,8 @@ impl<H> PendingHandler<H> {
     /// Records the outcome of the handler. Its results appear under its name, whatever the status.
     /// `PMIX_EVENT_ACTION_COMPLETE` ends the chain.
     pub fn finish(self, outcome: HandlerOutcome) -> ChainRun<H> {
-        let PendingHandler { mut run, member } = self;
+        let PendingHandler { run, member } = self;
+        let ChainRun(mut run) = run;
         if outcome.status == code::PMIX_EVENT_ACTION_COMPLETE {
             run.waiting.clear();
         }
@@ -161,6 +167,6 @@ impl<H> PendingHandler<H> {
             status: outcome.status,
             infos: outcome.infos,
         });
-        run
+        ChainRun(run)
     }
 }

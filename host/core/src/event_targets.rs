@@ -96,6 +96,9 @@ pub struct ProcSet(BTreeSet<Proc>);
 impl ProcSet {
     /// Returns the set of these procs. The wildcard rank stands for all procs of its job.
     pub fn of(procs: Vec<Proc>) -> ProcSet {
+        if procs.is_empty() {
+            return ProcSet(BTreeSet::new());
+        }
         ProcSet(procs.into_iter().collect())
     }
 

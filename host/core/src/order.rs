@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use peal_model::Event;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 #[derive(Clone, Debug)]
 struct RegistrationEntry<H> {
@@ -323,15 +323,18 @@ impl<H: Clone> Registrations<H> {
         // Computed once for all registrations, because an event may name thousands of procs.
         let aim = EventTargets::of(&event);
         let head = EventSummary::of(&event, &aim);
-        let met = self
-            .entries()
-            .filter(|entry| entry.registration.is_for(&event, &head, &aim));
-        let members = met.map(|entry| ChainMember {
-            id: entry.id,
-            registration: entry.registration.clone(),
-            handler: entry.handler.clone(),
-        });
-        ChainRun::new(members.collect(), event)
+        // Most events have one handler.
+        let mut members = VecDeque::with_capacity(1);
+        self.entries()
+            .filter(|entry| entry.registration.is_for(&event, &head, &aim))
+            .for_each(|entry| {
+                members.push_back(ChainMember {
+                    id: entry.id,
+                    registration: entry.registration.clone(),
+                    handler: entry.handler.clone(),
+                });
+            });
+        ChainRun::new(members, event)
     }
 
     /// Returns the run of an event through one handler; none if the registration does not exist or

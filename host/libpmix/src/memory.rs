@@ -58,11 +58,13 @@ pub(crate) unsafe fn reallocate<T>(array: *mut T, count: usize) -> Result<*mut T
 ///
 /// Fails if the heap has no memory left.
 pub fn copy_bytes(bytes: &[u8]) -> Result<*mut c_char, ConvertError> {
-    let copy: *mut u8 = allocate(bytes.len())?;
-    if !copy.is_null() {
-        // SAFETY: `copy` has `bytes.len()` bytes, and is new, so that the two do not overlap.
-        unsafe { copy.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    if bytes.is_empty() {
+        return Ok(std::ptr::null_mut());
     }
+    // SAFETY: null is no array.
+    let copy: *mut u8 = unsafe { reallocate(std::ptr::null_mut(), bytes.len()) }?;
+    // SAFETY: `copy` has `bytes.len()` bytes, and is new, so that the two do not overlap.
+    unsafe { copy.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     Ok(copy.cast())
 }
 
@@ -72,9 +74,13 @@ pub fn copy_bytes(bytes: &[u8]) -> Result<*mut c_char, ConvertError> {
 ///
 /// Fails if the heap has no memory left.
 pub fn copy_string(text: &[u8]) -> Result<*mut c_char, ConvertError> {
-    let copy: *mut u8 = allocate(text.len().saturating_add(1))?;
-    // SAFETY: `copy` has a byte more than `text`, and is new. That byte is zero.
-    unsafe { copy.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+    // SAFETY: null is no array.
+    let copy: *mut u8 = unsafe { reallocate(std::ptr::null_mut(), text.len().saturating_add(1)) }?;
+    // SAFETY: `copy` has a byte more than `text`, and is new.
+    unsafe {
+        copy.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        copy.add(text.len()).write(0);
+    }
     Ok(copy.cast())
 }
 

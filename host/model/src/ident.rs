@@ -1,6 +1,6 @@
 //! Identifiers: namespaces, ranks, procs and attribute keys, with the bounds of the Standard.
 use crate::names;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::{
     cmp::Ordering,
     fmt,
@@ -53,7 +53,7 @@ pub enum IdentError {
     },
 }
 
-fn checked(kind: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
+fn check(kind: &'static str, text: &str, max: usize) -> Result<(), IdentError> {
     // The length comes first, because the other errors contain the text.
     if text.len() > max {
         return Err(IdentError::TooLong {
@@ -62,13 +62,13 @@ fn checked(kind: &'static str, text: &str, max: usize) -> Result<Arc<str>, Ident
             max,
         });
     }
-    if text.contains('\0') {
+    if text.as_bytes().contains(&0) {
         return Err(IdentError::Nul {
             kind,
             text: text.to_owned(),
         });
     }
-    Ok(Arc::from(text))
+    Ok(())
 }
 
 /// Returns true if a character ends a line, controls a terminal or changes the direction of text.
@@ -87,7 +87,7 @@ fn is_control(character: char) -> bool {
 ///
 /// Namespaces are compared by their texts. Two that share an allocation, as those of procs in one
 /// message do, are equal without a look at the text.
-#[derive(Clone, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Nspace(Arc<str>);
 
@@ -127,7 +127,8 @@ impl Nspace {
     /// Makes a namespace. Returns an error if the text is too long or contains a NUL or another
     /// control character.
     pub fn new(text: &str) -> Result<Nspace, IdentError> {
-        let name = checked("namespace", text, Self::MAX)?;
+        check("namespace", text, Self::MAX)?;
+        let name = Arc::from(text);
         // Nearly all names have only these characters, and a look at bytes is much shorter.
         if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return Ok(Nspace(name));
@@ -176,12 +177,6 @@ impl TryFrom<String> for Nspace {
     type Error = IdentError;
     fn try_from(text: String) -> Result<Nspace, IdentError> {
         Nspace::new(&text)
-    }
-}
-
-impl Default for Nspace {
-    fn default() -> Self {
-        Nspace(Arc::from(""))
     }
 }
 
@@ -282,9 +277,34 @@ impl fmt::Debug for Proc {
 pub struct KeyName(pub &'static str);
 
 /// Key of an info or value: a literal string such as `pmix.evname`, at most 511 bytes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Key(Arc<str>);
+pub struct Key(KeyText);
+
+/// Text of a key.
+#[derive(Clone)]
+enum KeyText {
+    /// Short text, as that of nearly all keys, which needs no memory of its own.
+    Short { len: u8, bytes: [u8; SHORT_KEY] },
+    /// Longer text, shared by the copies of the key.
+    Long(Arc<str>),
+}
+
+/// Longest key without memory of its own, in bytes. With it, both kinds of text are equally large.
+const SHORT_KEY: usize = 22;
+
+impl From<&str> for KeyText {
+    fn from(text: &str) -> KeyText {
+        let mut bytes = [0; SHORT_KEY];
+        match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
+            (Some(short), Ok(len)) => {
+                short.copy_from_slice(text.as_bytes());
+                KeyText::Short { len, bytes }
+            }
+            _ => KeyText::Long(Arc::from(text)),
+        }
+    }
+}
 
 impl Key {
     /// Longest key, in bytes (`PMIX_MAX_KEYLEN`).
@@ -292,25 +312,38 @@ impl Key {
 
     /// Makes a key. Returns an error if the text is too long or contains a NUL.
     pub fn new(text: &str) -> Result<Key, IdentError> {
-        checked("key", text, Self::MAX).map(Key)
+        check("key", text, Self::MAX)?;
+        Ok(Key(KeyText::from(text)))
     }
 
     /// Returns the key as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            // The bytes are those of a text.
+            KeyText::Short { .. } => std::str::from_utf8(self.as_bytes()).unwrap_or_default(),
+            KeyText::Long(text) => text,
+        }
+    }
+
+    /// Returns the bytes of the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            KeyText::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            KeyText::Long(text) => text.as_bytes(),
+        }
     }
 
     /// Returns true if the key is reserved for the Standard, so that no proc may put a value of it.
     pub fn is_reserved(&self) -> bool {
         // Without the dot, as `PMIX_CHECK_RESERVED_KEY` of OpenPMIx compares.
-        self.0.starts_with("pmix")
+        self.as_bytes().starts_with(b"pmix")
     }
 
     /// Returns the Standard's name of this key (`PMIX_EVENT_HDLR_NAME`), if it has one.
     pub fn standard_name(&self) -> Option<&'static str> {
         names::ATTRIBUTES
             .iter()
-            .find(|entry| entry.key == &*self.0)
+            .find(|entry| entry.key.as_bytes() == self.as_bytes())
             .map(|entry| entry.name)
     }
 }
@@ -325,27 +358,59 @@ impl TryFrom<String> for Key {
 impl From<KeyName> for Key {
     fn from(name: KeyName) -> Key {
         // Keys of the Standard are generated and within the bounds, so they are not checked again.
-        Key(Arc::from(name.0))
+        Key(KeyText::from(name.0))
     }
 }
 
 impl PartialEq<KeyName> for Key {
     fn eq(&self, other: &KeyName) -> bool {
-        &*self.0 == other.0
+        self.as_bytes() == other.0.as_bytes()
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct("Key", self.as_str())
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.standard_name() {
-            Some(name) => write!(f, "{name} ({:?})", &*self.0),
-            None => write!(f, "{:?}", &*self.0),
+            Some(name) => write!(f, "{name} ({:?})", self.as_str()),
+            None => write!(f, "{:?}", self.as_str()),
         }
     }
 }

@@ -76,15 +76,15 @@ pub trait Infos {
     /// Returns the affected procs (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`) of an event or of a
     /// registration's filter. Values of other types count as absent.
     fn affected_procs(&self) -> Vec<crate::Proc> {
-        let keys = [
-            crate::key::PMIX_EVENT_AFFECTED_PROC,
-            crate::key::PMIX_EVENT_AFFECTED_PROCS,
-        ];
-        // An event may have both keys. Their procs are joined.
-        keys.into_iter()
-            .filter_map(|key| self.value_of(key)?.as_procs())
-            .flatten()
-            .collect()
+        let procs = |key| self.value_of(key).and_then(Value::as_procs);
+        let one = procs(crate::key::PMIX_EVENT_AFFECTED_PROC);
+        let several = procs(crate::key::PMIX_EVENT_AFFECTED_PROCS);
+        match (one, several) {
+            (None, None) => Vec::new(),
+            (Some(procs), None) | (None, Some(procs)) => procs,
+            // An event may have both keys. Their procs are joined.
+            (Some(one), Some(several)) => [one, several].concat(),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ impl Size {
 
     /// Returns the size of a pair.
     pub fn of_kval(kval: &Kval) -> Size {
-        Size::around(kval.key.as_str().len(), [Size::of(&kval.value)])
+        Size::around(kval.key.as_bytes().len(), [Size::of(&kval.value)])
     }
 
     /// Returns the size of an info.
@@ -47,7 +47,7 @@ impl Size {
             bytes: value
                 .bytes
                 // The key is counted here, since a value does not know its key.
-                .saturating_add(size_of::<Info>() + info.key.as_str().len()),
+                .saturating_add(size_of::<Info>() + info.key.as_bytes().len()),
             depth: value.depth,
         }
     }
@@ -68,7 +68,7 @@ impl Size {
             Value::Value(value) => Size::around(0, [Size::of(value)]),
             Value::Info(info) => Size::around(0, [Size::of_info(info)]),
             Value::Kval(kval) => Size::of_kval(kval),
-            Value::Pdata(data) => Size::around(data.key.as_str().len(), [Size::of(&data.value)]),
+            Value::Pdata(data) => Size::around(data.key.as_bytes().len(), [Size::of(&data.value)]),
             Value::App(app) => Size::around(
                 texts(&app.args) + texts(&app.env) + texts([&app.command, &app.cwd]),
                 app.infos.iter().map(Size::of_info),

@@ -154,3 +154,18 @@ fn enumerations_round_trip_and_refuse_the_unknown() {
     );
     assert_eq!(Range::Namespace.to_string(), "PMIX_RANGE_NAMESPACE (3)");
 }
+
+#[test]
+fn keys_of_any_length_are_equal_and_ordered_as_texts() {
+    let texts: Vec<String> = (0..Key::MAX).map(|len| "k".repeat(len) + "z").collect();
+    let keys: Vec<Key> = texts.iter().map(|text| Key::new(text).unwrap()).collect();
+    for (text, key) in texts.iter().zip(&keys) {
+        assert_eq!((key.as_str(), key.as_bytes()), (&**text, text.as_bytes()));
+        for (other_text, other) in texts.iter().zip(&keys) {
+            assert_eq!(key.cmp(other), text.cmp(other_text));
+            assert_eq!(key == other, text == other_text);
+        }
+    }
+    assert!(Key::new(&"k".repeat(Key::MAX + 1)).is_err());
+    assert_eq!(Key::new("schlüssel").unwrap().as_str(), "schlüssel");
+}

@@ -2,7 +2,7 @@
 //! so that clones are cheap.
 use serde::{Deserialize, Serialize, Serializer};
 use serde_bytes::ByteBuf;
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, ffi::CStr, fmt, sync::Arc};
 
 /// A C string without its NUL. It is usually UTF-8, but a program may send any bytes and gets the
 /// same bytes back.
@@ -13,11 +13,12 @@ pub struct Text(#[serde(serialize_with = "as_bytes")] Arc<[u8]>);
 impl Text {
     /// Makes a text of bytes up to the first NUL, as C would read them.
     pub fn from_bytes(bytes: &[u8]) -> Text {
-        let end = bytes
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(bytes.len());
-        Text(Arc::from(bytes.get(..end).unwrap_or_default()))
+        Text(Arc::from(Text::c_string(bytes)))
+    }
+
+    /// Returns bytes up to the first NUL, as C would read them.
+    pub fn c_string(bytes: &[u8]) -> &[u8] {
+        bytes.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
     /// Returns the bytes without NUL.
@@ -33,6 +34,12 @@ impl Text {
     /// Returns the text with invalid UTF-8 replaced.
     pub fn to_string_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
+    }
+}
+
+impl From<&CStr> for Text {
+    fn from(text: &CStr) -> Text {
+        Text(Arc::from(text.to_bytes()))
     }
 }
 

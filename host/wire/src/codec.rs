@@ -82,6 +82,12 @@ impl Codec {
         unsolicited::event(&mut MessageReader::new(self, payload)?)
     }
 
+    /// Decodes an event for a proc of this namespace. Procs in the event that have the same namespace
+    /// share its allocation.
+    pub fn decode_event_of(&self, nspace: &Nspace, payload: &[u8]) -> Result<Event, WireError> {
+        unsolicited::event(&mut MessageReader::of(self, nspace.clone(), payload)?)
+    }
+
     /// Encodes forwarded output ([`crate::Tag::IOF`]).
     pub fn encode_output(&self, output: &IofOutput) -> Result<Vec<u8>, WireError> {
         self.encode(|w| unsolicited::put_output(w, output))

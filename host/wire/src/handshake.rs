@@ -225,7 +225,7 @@ impl<'a> Body<'a> {
     }
 
     fn utf8(&mut self, part: &'static str) -> Result<String, WireError> {
-        utf8(part, self.text(part)?.as_bytes())
+        utf8(part, self.text(part)?.as_bytes()).map(str::to_owned)
     }
 
     fn user(&mut self) -> Result<ClaimedUser, WireError> {

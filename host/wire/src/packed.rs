@@ -218,36 +218,35 @@ packed! {
     Bytes = dt::PMIX_BYTE_OBJECT,
         |r| r.byte_object("byte object").map(Bytes::from), |v, w| w.byte_object(v.as_slice());
     Option<Text> = dt::PMIX_STRING,
-        |r| Ok(r.string("string")?.map(Text::from_bytes)),
+        |r| Ok(r.string("string")?.map(Text::from)),
         |v, w| w.string("string", v.as_ref().map(Text::as_bytes))?;
     Cpuset = dt::PMIX_PROC_CPUSET, |r| Packed::unpack(r).map(Cpuset), |v, w| v.0.pack(w)?;
     Option<Nspace> = dt::PMIX_STRING,
-        |r| r.string("namespace")?.map(|bytes| r.nspace(bytes)).transpose(),
+        |r| r.string("namespace")?.map(|name| r.nspace(name)).transpose(),
         |v, w| w.string("namespace", v.as_ref().map(|nspace| nspace.as_str().as_bytes()))?;
     Nspace = dt::PMIX_STRING,
         |r| Ok(Option::unpack(r)?.unwrap_or_default()),
         |v, w| w.string("namespace", Some(v.as_str().as_bytes()))?;
     Key = dt::PMIX_STRING,
-        |r| Ok(Key::new(&utf8("key", r.string("key")?.unwrap_or_default())?)?),
-        |v, w| w.string("key", Some(v.as_str().as_bytes()))?;
+        |r| Ok(Key::new(utf8("key", r.string("key")?.unwrap_or_default().to_bytes())?)?),
+        |v, w| w.string("key", Some(v.as_bytes()))?;
     Proc = dt::PMIX_PROC,
         |r| Ok(Proc::new(Packed::unpack(r)?, Packed::unpack(r)?)),
         |v, w| { v.nspace.pack(w)?; v.rank.pack(w)? };
 }
 
-/// Returns bytes up to the first NUL as text. Returns an error if it is not UTF-8.
-pub(crate) fn utf8(part: &'static str, bytes: &[u8]) -> Result<String, WireError> {
-    let text = Text::from_bytes(bytes);
-    let not_utf8 = || WireError::NotUtf8 {
+/// Returns bytes as text. Returns an error if they are not UTF-8.
+pub(crate) fn utf8<'a>(part: &'static str, bytes: &'a [u8]) -> Result<&'a str, WireError> {
+    let not_utf8 = |_| WireError::NotUtf8 {
         part,
-        text: Quoted::new(text.as_bytes()),
+        text: Quoted::new(bytes),
     };
-    text.as_str().map(str::to_owned).ok_or_else(not_utf8)
+    std::str::from_utf8(bytes).map_err(not_utf8)
 }
 
 /// Reads a floating-point number, which is sent as decimal text.
 fn decimal<T: FromStr>(r: &mut MessageReader<'_>) -> Result<T, WireError> {
-    let bytes = r.string("decimal number")?.unwrap_or_default();
+    let bytes = r.string("decimal number")?.unwrap_or_default().to_bytes();
     let number = std::str::from_utf8(bytes)
         .ok()
         // Releases write different numbers of digits, so any decimal text is accepted.

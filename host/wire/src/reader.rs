@@ -1,7 +1,7 @@
 //! Reader of received bytes that never reads, nests or allocates more than the limits allow.
 use crate::{BufferType, Codec, WireError, flex, packed::utf8};
 use peal_model::{DataType, Nspace};
-use std::mem::size_of;
+use std::{ffi::CStr, mem::size_of};
 
 /// Bytes of an allocation beside its content: the counters of an `Arc` or the data of the
 /// allocator.
@@ -65,16 +65,10 @@ impl<'a> MessageReader<'a> {
     }
 
     /// Returns the namespace of this name.
-    pub(crate) fn nspace(&mut self, bytes: &[u8]) -> Result<Nspace, WireError> {
+    pub(crate) fn nspace(&mut self, name: &CStr) -> Result<Nspace, WireError> {
         // Most are of one job: then the shared allocation is used and no check is needed.
-        if self.nspace.as_str().as_bytes() == bytes {
-            return Ok(self.nspace.clone());
-        }
-        // A C string ends at its first NUL. Bytes behind it do not belong to the name, although the
-        // length on the wire includes them.
-        let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        if self.nspace.as_str().as_bytes() != name {
-            self.nspace = Nspace::new(&utf8("namespace", name)?)?;
+        if self.nspace.as_str().as_bytes() != name.to_bytes() {
+            self.nspace = Nspace::new(utf8("namespace", name.to_bytes())?)?;
         }
         Ok(self.nspace.clone())
     }
@@ -155,8 +149,9 @@ impl<'a> MessageReader<'a> {
         self.unsigned("type code").map(DataType)
     }
 
-    /// Reads a string without its NUL; `None` for a NULL pointer.
-    pub(crate) fn string(&mut self, part: &'static str) -> Result<Option<&'a [u8]>, WireError> {
+    /// Reads a string; `None` for a NULL pointer. It ends at its first NUL. Bytes behind it do not
+    /// belong to the string, although the length on the wire includes them.
+    pub(crate) fn string(&mut self, part: &'static str) -> Result<Option<&'a CStr>, WireError> {
         let len: i32 = self.signed(part)?;
         let len = u64::try_from(len).map_err(|_| WireError::OutOfRange {
             part,
@@ -172,8 +167,8 @@ impl<'a> MessageReader<'a> {
             .check(part, len, self.codec.limits.max_string)?;
         let bytes = self.bytes(part, len)?;
         self.charge(bytes.len().saturating_add(ALLOCATION))?;
-        match bytes.split_last() {
-            Some((0, text)) => Ok(Some(text)),
+        match CStr::from_bytes_until_nul(bytes) {
+            Ok(text) if bytes.ends_with(&[0]) => Ok(Some(text)),
             _ => Err(WireError::Unterminated { part }),
         }
     }

@@ -118,7 +118,7 @@ fn put_topology(w: &mut MessageWriter<'_>, topology: &Topology) -> Result<(), Wi
 }
 
 fn topology(r: &mut MessageReader<'_>) -> Result<Topology, WireError> {
-    let Some(xml) = r.string("topology")?.map(Text::from_bytes) else {
+    let Some(xml) = r.string("topology")?.map(Text::from) else {
         return Ok(Topology { xml: None });
     };
     let support = r.bytes("support structures of a topology", TOPOLOGY_SUPPORT as u64)?;

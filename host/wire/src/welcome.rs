@@ -1,6 +1,6 @@
 //! The server's part of the handshake.
 use crate::{WelcomeForm, WireError, frame::Gather, packed::utf8};
-use peal_model::{Nspace, Proc, Rank, Status, code};
+use peal_model::{Nspace, Proc, Rank, Status, Text, code};
 
 /// Length of a namespace, padded with NUL.
 const NSPACE: usize = Nspace::MAX + 1;
@@ -149,6 +149,7 @@ fn number(input: &mut &[u8]) -> Result<u32, WireError> {
 }
 
 fn proc(input: &mut &[u8]) -> Result<Proc, WireError> {
-    let nspace = Nspace::new(&utf8("namespace", &chunk::<NSPACE>(input)?)?)?;
+    let nspace = chunk::<NSPACE>(input)?;
+    let nspace = Nspace::new(utf8("namespace", Text::c_string(&nspace))?)?;
     Ok(Proc::new(nspace, Rank(number(input)?)))
 }

@@ -13,7 +13,7 @@ pub(crate) struct ForkNumber(usize);
 impl ForkNumber {
     /// Returns the number of this process.
     pub(crate) fn current() -> ForkNumber {
-        if !IS_WATCHED.swap(true, Ordering::Relaxed) {
+        if !IS_WATCHED.load(Ordering::Relaxed) && !IS_WATCHED.swap(true, Ordering::Relaxed) {
             // It fails only without memory. Children are then taken for their parent.
             // SAFETY: the function is one of this library, and does nothing but count. The C library
             // forgets it when this library is unloaded.

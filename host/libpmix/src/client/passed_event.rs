@@ -3,24 +3,30 @@
 use super::{operations::ProgramData, passed_results::PassedResults};
 use crate::{
     abi::{CInfo, CKey, CProc, CValue, CValueData},
-    convert::{ConvertError, ToC},
+    convert::{ConvertError, ToC, copy_characters},
     destruct::Destruct,
     heap_array::HeapArray,
     memory,
 };
 use peal_client::HandlerCall;
-use peal_model::{Event, Info, Proc, data_type, key, rank};
+use peal_model::{Event, Info, data_type, key, rank};
 use std::{
     ffi::c_char,
-    slice,
     sync::{Mutex, PoisonError},
 };
 
 /// Event in its C form, for the handlers of a chain.
-pub(crate) struct PassedEvent(Mutex<PassedArrays>);
+pub(crate) struct PassedEvent {
+    /// Present until the drop.
+    arrays: Mutex<Option<Box<PassedArrays>>>,
+}
+
+/// Arrays that no event uses. The next event is written to the same memory: that is likelier to be in
+/// a cache of the processor than other memory.
+static SPARE: Mutex<Option<Box<PassedArrays>>> = Mutex::new(None);
 
 struct PassedArrays {
-    source: HeapArray<CProc>,
+    source: CProc,
     /// Infos of the event, and behind them those of the registration whose handler is called.
     infos: GrowingArray,
     /// Name of that registration, which ends with a NUL.
@@ -44,21 +50,11 @@ pub(crate) struct HandlerArguments {
 impl PassedEvent {
     /// Converts an event.
     pub(crate) fn new(event: &Event) -> PassedEvent {
-        let nowhere = || Proc::new(Default::default(), rank::PMIX_RANK_UNDEF);
-        let source = event.source.clone().unwrap_or_else(nowhere);
-        let source = HeapArray::from_models(slice::from_ref(&source)).unwrap_or_else(|error| {
-            tracing::warn!(%error, "event passed without its source");
-            HeapArray::default()
-        });
-        let mut infos = GrowingArray::default();
-        event.infos.iter().for_each(|info| infos.push(info));
-        PassedEvent(Mutex::new(PassedArrays {
-            source,
-            infos,
-            name: Vec::new(),
-            object: HeapArray::default(),
-            results: PassedResults::default(),
-        }))
+        let mut arrays = PassedArrays::spare();
+        arrays.set_event(event);
+        PassedEvent {
+            arrays: Mutex::new(Some(arrays)),
+        }
     }
 
     /// Returns the arguments of a call: the event with the name and the object of the registration
@@ -68,17 +64,18 @@ impl PassedEvent {
         call: &HandlerCall<'_>,
         object: Option<ProgramData>,
     ) -> HandlerArguments {
-        let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrays = arrays.get_or_insert_default();
         arrays.set_registration(call, object);
         let PassedArrays {
             source,
             infos,
             results,
             ..
-        } = &mut *arrays;
+        } = &mut **arrays;
         results.add_new(call.steps(), call.handlers());
         HandlerArguments {
-            source: source.as_mut_ptr(),
+            source,
             infos: infos.as_mut_ptr(),
             ninfos: infos.len(),
             results: results.as_mut_ptr(),
@@ -87,7 +84,63 @@ impl PassedEvent {
     }
 }
 
+impl Drop for PassedEvent {
+    /// Keeps the arrays for the next event, unless they are large.
+    fn drop(&mut self) {
+        let arrays = self.arrays.get_mut();
+        let arrays = arrays.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut arrays) = arrays
+            && arrays.infos.room <= FIRST_ROOM
+        {
+            arrays.clear();
+            if let Ok(mut spare) = SPARE.try_lock() {
+                *spare = Some(arrays);
+            }
+        }
+    }
+}
+
+impl Default for PassedArrays {
+    fn default() -> PassedArrays {
+        PassedArrays {
+            source: CProc {
+                nspace: [0; _],
+                rank: 0,
+            },
+            infos: GrowingArray::default(),
+            name: Vec::new(),
+            object: HeapArray::default(),
+            results: PassedResults::default(),
+        }
+    }
+}
+
 impl PassedArrays {
+    /// Returns the spare arrays, or new ones.
+    fn spare() -> Box<PassedArrays> {
+        // In a forked child, another thread of the parent may have held the lock.
+        let spare = SPARE.try_lock().ok();
+        spare.and_then(|mut spare| spare.take()).unwrap_or_default()
+    }
+
+    /// Removes what belongs to an event.
+    fn clear(&mut self) {
+        self.infos.clear();
+        self.object = HeapArray::default();
+        self.results = PassedResults::default();
+    }
+
+    /// Writes an event.
+    fn set_event(&mut self, event: &Event) {
+        let (nspace, rank) = match &event.source {
+            Some(source) => (source.nspace.as_str(), source.rank),
+            None => ("", rank::PMIX_RANK_UNDEF),
+        };
+        copy_characters(&mut self.source.nspace, nspace.as_bytes());
+        self.source.rank = rank.0;
+        event.infos.iter().for_each(|info| self.infos.push(info));
+    }
+
     /// Puts the name and the object of a registration behind the infos of the event.
     fn set_registration(&mut self, call: &HandlerCall<'_>, object: Option<ProgramData>) {
         self.infos.take_back();
@@ -126,13 +179,10 @@ impl PassedArrays {
     }
 }
 
-/// Writes a key to a zeroed one, which stays empty if there are too many bytes.
+/// Writes a key, which is empty if there are too many bytes.
 pub(super) fn write_key(key: &mut CKey, name: &str) {
-    if name.len() < key.len() {
-        for (place, byte) in key.iter_mut().zip(name.bytes()) {
-            *place = byte.cast_signed();
-        }
-    }
+    let name = if name.len() < key.len() { name } else { "" };
+    copy_characters(key, name.as_bytes());
 }
 
 /// Reports a part of an event that has no C form. The handler must learn of the event all the same.
@@ -141,7 +191,7 @@ pub(super) fn left_out(error: &ConvertError) {
 }
 
 /// Array of infos with room for more, in the C heap. Behind infos of its own are some that it does not
-/// own. Infos are long, so that each is written where it stays.
+/// own. Infos are long, so that each is written where it stays, and only as far as its key reaches.
 #[derive(Debug)]
 pub(super) struct GrowingArray {
     first: *mut CInfo,
@@ -166,6 +216,16 @@ impl Default for GrowingArray {
 }
 
 impl GrowingArray {
+    /// Removes all infos.
+    fn clear(&mut self) {
+        self.take_back();
+        for at in 0..self.len {
+            // SAFETY: the info was written, and is used no more.
+            unsafe { (*self.first.add(at)).destruct() };
+        }
+        self.len = 0;
+    }
+
     /// Adds an info in its C form. One without such a form is left out.
     fn push(&mut self, info: &Info) {
         self.take_back();
@@ -203,24 +263,28 @@ impl GrowingArray {
     /// Makes room for this number of infos.
     pub(super) fn reserve(&mut self, room: usize) -> Result<(), ConvertError> {
         if room > self.room {
-            // SAFETY: the array is this value's own, and infos may be moved.
-            self.first = unsafe { memory::reallocate(self.first, room) }?;
+            // SAFETY: the array is this value's own, and infos may be moved. The new places are behind
+            // the old ones, and zero is a valid info.
+            unsafe {
+                self.first = memory::reallocate(self.first, room)?;
+                let new = room.saturating_sub(self.room);
+                self.first.add(self.room).write_bytes(0, new);
+            }
             self.room = room;
         }
         Ok(())
     }
 
-    /// Returns the place behind the last info, zeroed.
+    /// Returns the place behind the last info, with neither flags nor value. It has yet to get a key.
     fn next(&mut self) -> Result<&mut CInfo, ConvertError> {
         if self.len == self.room {
             self.reserve(self.room.saturating_mul(2).max(FIRST_ROOM))?;
         }
-        // SAFETY: the array has room for more than `len` infos, and zero is a valid info.
-        unsafe {
-            let place = self.first.add(self.len);
-            place.write_bytes(0, 1);
-            Ok(&mut *place)
-        }
+        // SAFETY: the array has room for more than `len` infos, and all places in it are valid infos.
+        let place = unsafe { &mut *self.first.add(self.len) };
+        place.flags = 0;
+        place.value = CValue::zeroed();
+        Ok(place)
     }
 
     /// Returns the number of infos.
@@ -239,11 +303,7 @@ impl GrowingArray {
 
 impl Drop for GrowingArray {
     fn drop(&mut self) {
-        self.take_back();
-        for at in 0..self.len {
-            // SAFETY: the info was written, and is used no more.
-            unsafe { (*self.first.add(at)).destruct() };
-        }
+        self.clear();
         // SAFETY: the array came from `memory`, and is used no more.
         unsafe { memory::free(self.first) };
     }
@@ -255,8 +315,56 @@ const FIRST_ROOM: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{convert::read_array, memory::counter};
-    use peal_model::Value;
+    use crate::{
+        convert::{read_array, read_one},
+        memory::counter,
+    };
+    use peal_model::{InfoFlags, Key, Nspace, Proc, Range, Rank, Status, Value};
+
+    #[test]
+    fn arrays_of_an_earlier_event_hold_the_next_one() {
+        let before = counter::live();
+        let event = |source: Option<&str>, infos: &[Info]| Event {
+            code: Status(-3001),
+            source: source.map(|nspace| Proc::new(Nspace::new(nspace).unwrap(), Rank(7))),
+            range: Range::Session,
+            infos: infos.to_vec(),
+        };
+        let long = Key::new(&"k".repeat(Key::MAX)).unwrap();
+        let text = Info::new(long, Value::string("text"));
+        let number = Info {
+            flags: InfoFlags::REQUIRED,
+            ..Info::new(key::PMIX_EVENT_HDLR_NAME, Value::Uint8(1))
+        };
+        let events = [
+            event(
+                Some("a-long-namespace"),
+                &[text.clone(), text, number.clone()],
+            ),
+            event(Some("job"), &[number]),
+            event(None, &[]),
+        ];
+        let mut arrays = PassedArrays::default();
+        for event in events {
+            arrays.set_event(&event);
+            // SAFETY: the infos and the source are those that were written.
+            let (infos, source): (Vec<Info>, Proc) = unsafe {
+                let infos = read_array(arrays.infos.as_mut_ptr(), arrays.infos.len(), "infos");
+                (
+                    infos.unwrap(),
+                    read_one(&raw const arrays.source, "source").unwrap(),
+                )
+            };
+            let nowhere = Proc::new(Default::default(), rank::PMIX_RANK_UNDEF);
+            assert_eq!(
+                (infos, source),
+                (event.infos, event.source.unwrap_or(nowhere))
+            );
+            arrays.clear();
+        }
+        drop(arrays);
+        assert_eq!(counter::live(), before);
+    }
 
     #[test]
     fn infos_of_others_are_behind_and_not_freed() {

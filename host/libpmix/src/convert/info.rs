@@ -32,7 +32,7 @@ impl ToC for Info {
     type Target = CInfo;
 
     fn fill(&self, target: &mut CInfo) -> Result<(), ConvertError> {
-        copy_characters(&mut target.key, self.key.as_str().as_bytes());
+        copy_characters(&mut target.key, self.key.as_bytes());
         target.flags = sent(self.flags).0;
         self.value.fill(&mut target.value)
     }
@@ -58,7 +58,7 @@ impl ToC for Pdata {
 
     fn fill(&self, target: &mut CPdata) -> Result<(), ConvertError> {
         self.proc.fill(&mut target.proc)?;
-        copy_characters(&mut target.key, self.key.as_str().as_bytes());
+        copy_characters(&mut target.key, self.key.as_bytes());
         self.value.fill(&mut target.value)
     }
 }

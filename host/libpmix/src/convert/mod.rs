@@ -41,7 +41,7 @@ pub use bounds::ReadBounds;
 pub use devices::CpusetList;
 pub use error::ConvertError;
 pub use structs::BufferBytes;
-pub(crate) use text::fill_characters;
+pub(crate) use text::{copy_characters, fill_characters};
 pub use text::{
     key_array, key_from_argument, key_from_array, nspace_array, nspace_from_argument,
     nspace_from_array, text_to_c,
@@ -123,6 +123,9 @@ pub unsafe fn read_array<M: FromC>(
     count: usize,
     what: &'static str,
 ) -> Result<Vec<M>, ConvertError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
     // SAFETY: the caller guarantees what `read_list` demands.
     unsafe { read_list(first, count, what, &mut ReadBounds::default()) }
 }

@@ -179,19 +179,23 @@ pub(crate) fn fill_characters(array: &mut [c_char], text: &[u8]) {
     copy_characters(array, text);
 }
 
-/// Copies text into a zeroed array of characters as [`fill_characters`] does. Arrays of keys and
+/// Copies text and its NUL into an array of characters, whose rest stays as it is. Arrays of keys and
 /// namespaces are large, and most of their texts short.
-pub(crate) fn copy_characters(zeroed: &mut [c_char], text: &[u8]) {
-    let room = zeroed.len().saturating_sub(1);
-    for (character, byte) in zeroed.iter_mut().take(room).zip(text) {
+pub(crate) fn copy_characters(array: &mut [c_char], text: &[u8]) {
+    let room = array.len().saturating_sub(1);
+    let text = text.get(..room).unwrap_or(text);
+    for (character, byte) in array.iter_mut().zip(text) {
         *character = byte.cast_signed();
+    }
+    if let Some(end) = array.get_mut(text.len()) {
+        *end = 0;
     }
 }
 
 /// Returns a key as a `pmix_key_t`.
 pub fn key_array(key: &Key) -> CKey {
     let mut array = [0; _];
-    fill_characters(&mut array, key.as_str().as_bytes());
+    fill_characters(&mut array, key.as_bytes());
     array
 }
 
