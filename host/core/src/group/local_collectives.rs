@@ -27,7 +27,7 @@ pub(super) struct ArrivingCaller {
     pub(super) infos: Vec<Info>,
 }
 
-/// What the callers of an operation contribute to it through the host environment.
+/// Contribution of the callers of an operation to it through the host environment.
 #[derive(Debug)]
 pub(super) struct PassedCalls<'a> {
     pub(super) parts: Vec<&'a Participation>,

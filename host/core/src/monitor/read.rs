@@ -356,7 +356,7 @@ fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
 
 /// The usage that a request is about.
 struct MeasuredUsage {
-    /// What this server measures.
+    /// The part that this server measures.
     of: UsageOf,
     /// Procs of other nodes.
     elsewhere: Vec<Proc>,

@@ -21,7 +21,7 @@ static JOBS: AtomicPtr<Vec<ModelJob>> = AtomicPtr::new(ptr::null_mut());
 /// lock.
 static FACTS: Mutex<BTreeMap<Nspace, JobFacts>> = Mutex::new(BTreeMap::new());
 
-/// What variables say of an application.
+/// Data of an application for variables.
 #[derive(Debug, Default)]
 struct AppFacts {
     size: Option<u32>,
@@ -30,7 +30,7 @@ struct AppFacts {
     command: Option<String>,
 }
 
-/// What variables say of a proc.
+/// Data of a proc for variables.
 #[derive(Debug, Default)]
 struct ProcFacts {
     local_rank: Option<u32>,
@@ -39,7 +39,7 @@ struct ProcFacts {
     restarts: Option<u32>,
 }
 
-/// What variables say of a job.
+/// Data of a job for variables.
 #[derive(Debug, Default)]
 struct JobFacts {
     universe: Option<u32>,

@@ -46,7 +46,7 @@ pub struct QueriedKey {
 pub enum KeyAnswer {
     /// The whole answer.
     Known(Info),
-    /// What is known of the procs of this node, where the key is about procs of other nodes, too.
+    /// The part about the procs of this node, where the key is about procs of other nodes, too.
     OfNode(Info),
     /// None: the key is about a proc of another node.
     Elsewhere,
