@@ -1,7 +1,7 @@
 //! Limit of the bytes that are sent to a client before it has read the previous ones.
 //!
-//! `libpmix` misreads its stream if a frame's header arrives in two pieces (ARCHITECTURE,
-//! "Decisions worth knowing"). That happens when a receiver is so far behind that its TCP window
+//! `libpmix` misreads its stream if a frame's header arrives in two pieces: it loses the part that
+//! arrives in a first short read. That happens when a receiver is so far behind that its TCP window
 //! ends inside a frame. At most the bytes that the window holds for certain are therefore in flight
 //! at any time: every batch of frames then arrives whole.
 use crate::identity::{unread, untaken};
