@@ -17,7 +17,7 @@ use peal_server::{
     Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
     admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
 };
-use rustix::process::set_parent_process_death_signal;
+use rustix::process::{geteuid, set_parent_process_death_signal};
 use std::{
     future::Future,
     os::{fd::AsFd, unix::net::UnixStream},
@@ -131,6 +131,10 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         helper,
         compilers,
     )?;
+    // Only now, so that nothing precedes the errors of a configuration.
+    if scope == Serves::Session && config.server.user.is_none() && geteuid().is_root() {
+        tracing::warn!("server runs as root: there is no user peal, and server.user names none");
+    }
     let runtime = node::runtime()?;
     let ending = runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;

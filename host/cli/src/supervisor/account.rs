@@ -58,12 +58,7 @@ impl ServerAccount {
             (None, Some(name)) => bail!(
                 "server.user: there is no user {name:?} here; `useradd --system {name}` creates it, \"root\" keeps root"
             ),
-            (None, None) => {
-                tracing::warn!(
-                    "server runs as root: there is no user peal, and server.user names none"
-                );
-                Ok(None)
-            }
+            (None, None) => Ok(None),
         }
     }
 }
