@@ -9,6 +9,7 @@
 )]
 use peal_confinement::{ActiveConfinement, Confinement, EnforcementLevel, OwnProgram, ProcessRole};
 use rustix::{
+    fd::OwnedFd,
     fs::{CWD, FileType, Mode, OFlags, ResolveFlags, XattrFlags},
     mount::{MountFlags, UnmountFlags},
     net::{
@@ -430,7 +431,7 @@ fn run_role(role: ProcessRole, at: &Surroundings) -> u8 {
         Server => {
             use_files(&confined, at);
             use_network(at);
-            use_threads(at);
+            watch_process(at);
         }
         PrivilegedHelper => {
             fs::remove_file(at.path("remove/file")).unwrap();
@@ -548,9 +549,14 @@ fn use_network(at: &Surroundings) {
     netlink_socket(netlink::SOCK_DIAG).unwrap();
 }
 
+/// Watches a process.
+fn watch_process(at: &Surroundings) -> OwnedFd {
+    rustix::process::pidfd_open(at.outsider(), PidfdFlags::empty()).unwrap()
+}
+
 /// Watches and signals a process, and acts as another user.
 fn use_threads(at: &Surroundings) {
-    let process = rustix::process::pidfd_open(at.outsider(), PidfdFlags::empty()).unwrap();
+    let process = watch_process(at);
     rustix::process::pidfd_send_signal(process.as_fd(), Signal::CONT).unwrap();
     if rustix::process::geteuid().is_root() {
         let thread = thread::spawn(|| {

@@ -354,7 +354,7 @@ fn messages_that_no_server_sends_end_the_helper() {
 }
 
 #[test]
-fn same_call_twice_is_answered_twice_and_end_of_server_ends_helper() {
+fn repeated_call_is_answered_and_end_of_server_ends_helper() {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let serving = thread::spawn(move || serve(theirs, HelperRules::default()));
     ours.write_all(&encode(&ToHelper::Hello(PROTOCOL), LIMIT).unwrap())

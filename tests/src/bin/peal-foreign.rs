@@ -90,7 +90,7 @@ async fn calls() -> Result<()> {
         );
         let at_once = [Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))];
         said(
-            "PMIx_Get of what nobody put",
+            "PMIx_Get of a value that no proc put",
             client
                 .get(&other, KeyName("foreign.nothing"), &at_once)
                 .await,

@@ -248,7 +248,10 @@ fn bad_input_is_refused_with_valid_input() {
             "{args:?}: {}",
             nobody.stderr
         );
-        let why = format!("{} is the value of PMIX_SYSTEM_TMPDIR", dir.path().display());
+        let why = format!(
+            "{} is the value of PMIX_SYSTEM_TMPDIR",
+            dir.path().display()
+        );
         assert!(
             nobody.stderr.contains("`peal serve`") && nobody.stderr.contains(&why),
             "{}",
