@@ -120,7 +120,7 @@ fn server_has_user_of_its_own_and_no_capability() {
     assert!(listed.contains("serving"), "{listed}");
 }
 
-#[needs(prepared, root)]
+#[needs(prepared, root, libpmix)]
 #[test]
 fn helper_removes_and_looks_at_files_as_their_user() {
     let place = place("");
@@ -148,7 +148,7 @@ fn helper_removes_and_looks_at_files_as_their_user() {
     assert_eq!(lines[1], "rank 0: a file: SUCCESS (0)");
 }
 
-#[needs(prepared, root)]
+#[needs(prepared, root, libpmix)]
 #[test]
 fn lost_helper_is_replaced_and_clients_are_admitted() {
     let place = place("");
