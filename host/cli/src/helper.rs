@@ -10,11 +10,8 @@ use peal_confinement::{Confinement, ProcessRole};
 use peal_helper::{HelperRules, PrivilegedHelper};
 use std::{
     io,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::{net::UnixStream, process::CommandExt},
-    },
-    process::{Command, ExitCode, Stdio},
+    os::fd::AsFd,
+    process::{Command, ExitCode},
     sync::Mutex,
 };
 
@@ -40,28 +37,15 @@ pub fn start(config: &Config, starter: Option<ProcessStarter>) -> Result<Privile
 
 /// Starts a helper for a server of a user.
 pub fn spawn(config: &Config, server_uid: u32) -> Result<StartedProcess> {
-    let (own_end, child_end) = UnixStream::pair().context("cannot make a pair of sockets")?;
     // This very program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("helper")
-        .args(["--server-uid", &server_uid.to_string()])
-        .env_clear()
-        .current_dir("/")
-        .stdin(OwnedFd::from(child_end))
-        .stdout(Stdio::null());
+        .args(["--server-uid", &server_uid.to_string()]);
     for root in &config.confinement.cleanup_roots {
         command.arg("--cleanup-root").arg(root);
     }
-    // An interrupt from a terminal drains the server, which needs the helper for that time.
-    command.process_group(0);
-    let child = command
-        .spawn()
-        .context("cannot start the privileged helper")?;
-    Ok(StartedProcess {
-        connection: own_end,
-        child,
-    })
+    StartedProcess::start(command).context("cannot start the privileged helper")
 }
 
 /// Serves the server at the other end of the standard input.

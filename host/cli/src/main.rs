@@ -27,6 +27,7 @@ mod ps;
 mod reload;
 mod run;
 mod serve;
+mod server_signals;
 mod service_manager;
 mod stats;
 mod stdin;

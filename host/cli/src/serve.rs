@@ -6,6 +6,7 @@ use crate::{
     node::{self, LocalServer, PreparedServer},
     process_setup,
     reload::{self, ReloadableConfig},
+    server_signals::{ServerSignal, ServerSignals},
     service_manager::{Manager, ServiceState},
     supervisor::{self, ProcessStarter, ServerAccount},
     troubles::Troubles,
@@ -25,7 +26,6 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot},
     task::JoinSet,
 };
@@ -137,7 +137,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     }
     let runtime = node::runtime()?;
     let ending = runtime.block_on(async {
-        let mut signals = Signals::new().context("cannot listen to signals")?;
+        let mut signals = ServerSignals::new().context("cannot listen to signals")?;
         let node = LocalServer::start(prepared, &config).await?;
         // The drop of this removes the files.
         let _tools = published(&config, &node.server, scope)?;
@@ -305,7 +305,7 @@ async fn supervise(
     server: &mut Server,
     channel: &AdminChannel,
     mut orders: mpsc::Receiver<ProcessCommand>,
-    signals: &mut Signals,
+    signals: &mut ServerSignals,
     (mut reloading, mut watches): (ReloadableConfig, ConfigWatches),
     manager: &Manager,
 ) -> ServeEnd {
@@ -318,10 +318,10 @@ async fn supervise(
             Some(order) = orders.recv() => order,
             signal = signals.next() => match signal {
                 // A second signal means that the connections are not waited for.
-                SignalMeaning::End if draining => ProcessCommand::Stop,
-                SignalMeaning::End => ProcessCommand::Drain,
+                ServerSignal::End(_) if draining => ProcessCommand::Stop,
+                ServerSignal::End(_) => ProcessCommand::Drain,
                 // There is no requester that waits for the report.
-                SignalMeaning::Reload => ProcessCommand::Reload(oneshot::channel().0),
+                ServerSignal::Reload => ProcessCommand::Reload(oneshot::channel().0),
             },
             // A server that drains takes no new modules.
             () = changed(&mut watches.files), if !draining => {
@@ -447,41 +447,4 @@ async fn reload(
     // Also after a refused configuration: systemd waits for the end of a reload.
     manager.notify(then);
     done
-}
-
-/// Meaning of a signal.
-enum SignalMeaning {
-    /// End of the server, after its connections have ended.
-    End,
-    /// Reload of the configuration.
-    Reload,
-}
-
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> SignalMeaning {
-        tokio::select! {
-            _ = self.interrupt.recv() => SignalMeaning::End,
-            _ = self.terminate.recv() => SignalMeaning::End,
-            _ = self.hangup.recv() => SignalMeaning::Reload,
-        }
-    }
-
-    /// Waits for a signal that ends the server.
-    async fn end(&mut self) {
-        while let SignalMeaning::Reload = self.next().await {}
-    }
 }

@@ -102,15 +102,9 @@ impl Authority {
         if !is_plain(path) {
             return Err(HelperRefusal::Path(path.to_owned()));
         }
-        let Some(roots) = &self.rules.cleanup_roots else {
-            return Ok(());
-        };
-        // Not the root itself, which the configuration names for all jobs.
-        let below = |root: &PathBuf| path.starts_with(root) && path != root;
-        if roots.iter().any(below) {
-            Ok(())
-        } else {
-            Err(HelperRefusal::Outside(path.to_owned()))
+        match &self.rules.cleanup_roots {
+            Some(roots) if !is_below(path, roots) => Err(HelperRefusal::Outside(path.to_owned())),
+            _ => Ok(()),
         }
     }
 
@@ -131,4 +125,11 @@ pub fn is_plain(path: &Path) -> bool {
         plain &= matches!(part, Component::Normal(_));
     }
     below && plain && count > 0
+}
+
+/// Returns true if a plain path is below one of these directories, and none of them itself: the
+/// configuration names them for all jobs.
+pub fn is_below(path: &Path, roots: &[PathBuf]) -> bool {
+    let below = |root: &PathBuf| path.starts_with(root) && path != root;
+    roots.iter().any(below)
 }

@@ -7,7 +7,7 @@ use crate::{
         LIMIT, OpenedFile, PROTOCOL, ToHelper,
     },
     removal::{RemovalExtent, RemovalOrder},
-    service::{HelperWork, MessageReader},
+    service::{HelperWork, MessageReader, ServiceError},
 };
 use peal_core::monitor::FileStat;
 use peal_frames::encode;
@@ -266,31 +266,26 @@ impl HelperProcess {
     }
 }
 
+/// Exchanges the first messages. Returns the stream for calls and the reader of answers.
+fn greet(mut stream: UnixStream) -> Result<(UnixStream, MessageReader), ServiceError> {
+    stream.set_write_timeout(Some(CALL_TIMEOUT))?;
+    stream.write_all(&encode(&ToHelper::Hello(PROTOCOL), LIMIT)?)?;
+    stream.set_read_timeout(Some(CALL_TIMEOUT))?;
+    let mut reader = MessageReader::new(stream.try_clone()?);
+    match reader.next()? {
+        Some(FromHelper::Hello(PROTOCOL)) => {}
+        Some(FromHelper::Hello(other)) => return Err(ServiceError::Protocol(Some(other))),
+        Some(FromHelper::Answer { .. }) | None => return Err(ServiceError::Protocol(None)),
+    }
+    stream.set_read_timeout(None)?;
+    Ok((stream, reader))
+}
+
 impl HelperConnection {
     /// Exchanges the first messages and starts the thread that reads answers.
     fn begin_with(stream: UnixStream) -> Result<Arc<HelperConnection>, HelperError> {
-        let lost = |error: &dyn fmt::Display| HelperError::Lost(error.to_string());
-        let mut writer = stream.try_clone().map_err(|error| lost(&error))?;
-        writer
-            .set_write_timeout(Some(CALL_TIMEOUT))
-            .map_err(|error| lost(&error))?;
-        let hello = encode(&ToHelper::Hello(PROTOCOL), LIMIT).map_err(|error| lost(&error))?;
-        writer.write_all(&hello).map_err(|error| lost(&error))?;
-        stream
-            .set_read_timeout(Some(CALL_TIMEOUT))
-            .map_err(|error| lost(&error))?;
-        let mut reader = MessageReader::new(stream.try_clone().map_err(|error| lost(&error))?);
-        match reader.next().map_err(|error| lost(&error))? {
-            Some(FromHelper::Hello(PROTOCOL)) => {}
-            other => {
-                return Err(HelperError::Lost(format!(
-                    "it answers {other:?} to version {PROTOCOL} of the protocol"
-                )));
-            }
-        }
-        stream
-            .set_read_timeout(None)
-            .map_err(|error| lost(&error))?;
+        let (writer, reader) =
+            greet(stream).map_err(|error| HelperError::Lost(error.to_string()))?;
         let connection = Arc::new(HelperConnection {
             writer: Mutex::new(writer),
             open: Mutex::new(OpenCalls::Waiting {
@@ -302,7 +297,7 @@ impl HelperConnection {
         thread::Builder::new()
             .name("helper".to_owned())
             .spawn(move || reading.read_answers(reader))
-            .map_err(|error| lost(&error))?;
+            .map_err(|error| HelperError::Lost(error.to_string()))?;
         Ok(connection)
     }
 

@@ -1,7 +1,7 @@
 //! Actions on processes of procs that another launcher started, and on all their descendants.
 //! They run as the user of the job, so that the kernel protects processes of other users.
 use crate::{files::refused_switch, message::HelperRefusal};
-use peal_model::{Nspace, Rank, Status, UserIdentity, code};
+use peal_model::{Rank, Status, UserIdentity, code};
 use peal_system::{
     as_user,
     process::{ProcessId, RunningProcess},
@@ -47,8 +47,6 @@ pub struct ProcessTarget {
 /// Order to act on the processes of procs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ControlOrder {
-    /// Job of the procs.
-    pub nspace: Nspace,
     /// User that the processes run as.
     pub owner: UserIdentity,
     /// The action.

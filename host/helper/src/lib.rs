@@ -18,7 +18,7 @@ pub mod message;
 pub mod removal;
 pub mod service;
 
-pub use authority::{HelperRules, is_plain};
+pub use authority::{HelperRules, is_below, is_plain};
 pub use client::PrivilegedHelper;
 pub use control::{ControlFailure, ControlOrder, ProcessAction, ProcessTarget};
 pub use files::FilePlace;

@@ -27,17 +27,17 @@ const MAX_CALLS: usize = 512;
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 16;
 
-/// Reason why a helper ends before its server does.
+/// Failure of the connection between a server and its helper.
 #[derive(Debug, Error)]
 pub enum ServiceError {
     /// The connection failed.
-    #[error("connection to the server: {0}")]
+    #[error("connection: {0}")]
     Connection(#[from] io::Error),
-    /// The server sent what is no message.
-    #[error("message of the server: {0}")]
+    /// The other end sent what is no message.
+    #[error("message: {0}")]
     Message(#[from] CodecError),
-    /// The server speaks another version, or began with something else.
-    #[error("the server speaks version {0:?} of the helper's protocol, not {PROTOCOL}")]
+    /// The other end speaks another version, or began with something else.
+    #[error("the other end speaks version {0:?} of the helper's protocol, not {PROTOCOL}")]
     Protocol(Option<u16>),
     /// The server repeated its first message.
     #[error("the server sent its first message twice")]

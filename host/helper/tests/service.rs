@@ -14,7 +14,7 @@ use peal_helper::{
     message::{CallNumber, FromHelper, HelperCall, HelperRefusal, LIMIT, PROTOCOL, ToHelper},
     serve,
 };
-use peal_model::{Nspace, Rank, UserIdentity};
+use peal_model::{Rank, UserIdentity};
 use peal_needs::needs;
 use peal_system::{
     process::RunningProcess,
@@ -87,7 +87,6 @@ fn removal(identity: UserIdentity, files: &[&Path]) -> RemovalOrder {
 
 fn control(owner: UserIdentity, process: RunningProcess, action: ProcessAction) -> ControlOrder {
     ControlOrder {
-        nspace: Nspace::new("job").unwrap(),
         owner,
         action,
         targets: vec![ProcessTarget {

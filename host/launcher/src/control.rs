@@ -82,7 +82,6 @@ impl EmbeddedHostEnvironment {
         let action = action.clone();
         let ranks = ranks.clone();
         let control = RegisteredControl {
-            nspace: job.clone(),
             owner: listed.owner,
             action,
             ranks,

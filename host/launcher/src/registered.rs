@@ -6,7 +6,7 @@ use peal_core::job_control::JobAction;
 use peal_helper::{
     ControlFailure, ControlOrder, HelperError, PrivilegedHelper, ProcessAction, ProcessTarget,
 };
-use peal_model::{Nspace, Rank, UserIdentity, code};
+use peal_model::{Rank, UserIdentity, code};
 use peal_system::process::{ProcessId, RunningProcess};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -97,8 +97,6 @@ impl RegisteredProcs {
 /// Action on procs of a registered job.
 #[derive(Debug)]
 pub(super) struct RegisteredControl {
-    /// The job.
-    pub(super) nspace: Nspace,
     /// User that the processes run as.
     pub(super) owner: UserIdentity,
     pub(super) action: JobAction,
@@ -148,7 +146,6 @@ impl RegisteredControl {
         others.extend(RunningProcess::of(std::process::id()).map(|process| process.id));
         let target = |(rank, processes)| ProcessTarget { rank, processes };
         let order = ControlOrder {
-            nspace: self.nspace,
             owner: self.owner,
             action,
             targets: running.into_iter().map(target).collect(),
@@ -233,7 +230,6 @@ mod tests {
         let ranks = [Rank(rank)].into();
         let others = others.iter().copied().collect();
         let control = RegisteredControl {
-            nspace: Nspace::new("job").unwrap(),
             owner: owner(),
             action,
             ranks,

@@ -15,11 +15,8 @@ use peal_sandbox::CodeTarget;
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    os::{
-        fd::OwnedFd,
-        unix::{net::UnixStream, process::CommandExt},
-    },
-    process::{Command, Stdio},
+    os::unix::{net::UnixStream, process::CommandExt},
+    process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -99,29 +96,15 @@ pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<Started
     let cache_dir =
         std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
     let limits = CompileLimits::from(config);
-    let (own_end, child_end) = UnixStream::pair().context("cannot make a pair of sockets")?;
     let mut command = Command::new("/proc/self/exe");
     command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
     command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
     command.args(["--memory-bytes", &limits.memory.to_string()]);
     command.args(["--confinement", config.confinement.mode.name()]);
-    command
-        .env_clear()
-        .current_dir("/")
-        .stdin(OwnedFd::from(child_end))
-        .stdout(Stdio::null());
     if let Some(account) = account {
         command.uid(account.identity.uid).gid(account.identity.gid);
     }
-    // An interrupt from a terminal must not end a process that the server still needs.
-    command.process_group(0);
-    let child = command
-        .spawn()
-        .context("cannot start the process that compiles")?;
-    Ok(StartedProcess {
-        connection: own_end,
-        child,
-    })
+    StartedProcess::start(command).context("cannot start the process that compiles")
 }
 
 fn connected(stream: UnixStream, limits: &CompileLimits) -> io::Result<BufReader<UnixStream>> {

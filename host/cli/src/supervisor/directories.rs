@@ -7,7 +7,7 @@ use peal_system::as_user;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::{
     fs::{self, DirBuilder},
-    os::unix::fs::{DirBuilderExt, chown},
+    os::unix::fs::{DirBuilderExt, MetadataExt, chown},
     path::{Path, PathBuf},
 };
 
@@ -122,10 +122,7 @@ fn check(path: &Path, account: &ServerAccount) -> Result<()> {
     })
     .context("cannot act as the server's user")?;
     if let Err(error) = done {
-        let owner = fs::metadata(path).map(|found| {
-            use std::os::unix::fs::MetadataExt;
-            found.uid()
-        });
+        let owner = fs::metadata(path).map(|found| found.uid());
         let owner = owner.map_or_else(|error| error.to_string(), |uid| format!("user {uid}"));
         bail!(
             "user {name} cannot write {path} of {owner}: {error}; `chown -R {name} {path}` gives it to the server, server.user = \"root\" \

@@ -7,7 +7,7 @@ mod starter;
 pub use account::{ServerAccount, as_owner_of};
 pub use starter::{ProcessStarter, StartOrder, StartedProcess};
 
-use crate::{compiler, confinement::refused_calls, helper};
+use crate::{compiler, confinement::refused_calls, helper, server_signals::ServerSignals};
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
 use peal_confinement::{Confinement, ProcessRole};
@@ -18,10 +18,7 @@ use std::{
     path::Path,
     process::ExitCode,
 };
-use tokio::{
-    process::{Child, Command},
-    signal::unix::{Signal, SignalKind, signal},
-};
+use tokio::process::{Child, Command};
 
 /// Value of `XDG_CACHE_HOME` of a supervised server, so that compiled code is in [`USUAL_CACHE`].
 const CACHE_HOME: &str = "/var/cache";
@@ -52,7 +49,7 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
     let (starter, servers_end) = StarterSocket::pair().context("cannot make a pair of sockets")?;
     let runtime = crate::node::runtime()?;
     runtime.block_on(async {
-        let mut signals = ForwardedSignals::new().context("cannot listen to signals")?;
+        let mut signals = ServerSignals::new().context("cannot listen to signals")?;
         let mut server = start_server(account, socket, servers_end)?;
         let start = |order: StartOrder| match order {
             StartOrder::Helper => helper::spawn(config, account.identity.uid),
@@ -70,7 +67,7 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
                         None => bail!("the server ended by {status}"),
                     };
                 }
-                number = signals.next() => forward(&server, number),
+                signal = signals.next() => forward(&server, signal.signal()),
                 served = &mut serving, if is_served => {
                     is_served = false;
                     if let Err(error) = served {
@@ -121,30 +118,5 @@ fn forward(server: &Child, signal: rustix::process::Signal) {
         && let Err(error) = rustix::process::kill_process(pid, signal)
     {
         tracing::warn!(%error, ?signal, "signal not passed on to the server");
-    }
-}
-
-/// Signals that the server acts on.
-struct ForwardedSignals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl ForwardedSignals {
-    fn new() -> std::io::Result<ForwardedSignals> {
-        Ok(ForwardedSignals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> rustix::process::Signal {
-        tokio::select! {
-            _ = self.interrupt.recv() => rustix::process::Signal::INT,
-            _ = self.terminate.recv() => rustix::process::Signal::TERM,
-            _ = self.hangup.recv() => rustix::process::Signal::HUP,
-        }
     }
 }

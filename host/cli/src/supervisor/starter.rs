@@ -14,8 +14,8 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use std::{
     io,
-    os::unix::net::UnixStream,
-    process::Child,
+    os::unix::{net::UnixStream, process::CommandExt},
+    process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -40,6 +40,27 @@ pub struct StartedProcess {
     pub connection: UnixStream,
     /// The process. A server that is not supervised does not wait for it.
     pub child: Child,
+}
+
+impl StartedProcess {
+    /// Starts a process with one end of a connection as its standard input.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses the connection or the process.
+    pub fn start(mut command: Command) -> Result<StartedProcess> {
+        let (connection, child_end) =
+            UnixStream::pair().context("cannot make a pair of sockets")?;
+        command
+            .env_clear()
+            .current_dir("/")
+            .stdin(OwnedFd::from(child_end))
+            .stdout(Stdio::null())
+            // An interrupt from a terminal drains the server, which needs the process for that time.
+            .process_group(0);
+        let child = command.spawn()?;
+        Ok(StartedProcess { connection, child })
+    }
 }
 
 /// Order to start a process.

@@ -52,7 +52,7 @@ pub enum RequestedAction {
         /// The targets.
         targets: Vec<Proc>,
     },
-    /// The same on procs of which some are on other nodes. The launcher of their job acts.
+    /// Action on procs of which some are on other nodes. The launcher of their job carries it out.
     OverNodes {
         /// The operation.
         operation: JobControlOperation,

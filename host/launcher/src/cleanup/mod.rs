@@ -3,7 +3,9 @@
 mod conflict;
 
 use peal_core::job_control::Cleanup;
-use peal_helper::{PrivilegedHelper, RemovalBounds, RemovalExtent, RemovalOrder, is_plain};
+use peal_helper::{
+    PrivilegedHelper, RemovalBounds, RemovalExtent, RemovalOrder, is_below, is_plain,
+};
 use peal_model::{Nspace, Proc, Rank, Status, UserIdentity, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -175,12 +177,7 @@ impl Cleanups {
         let Some(within) = &self.settings.within else {
             return Ok(());
         };
-        match paths().find(|path| {
-            !within
-                .iter()
-                // Not the permitted directory itself, which the configuration names for all jobs.
-                .any(|dir| path.starts_with(dir) && *path != dir)
-        }) {
+        match paths().find(|path| !is_below(path, within)) {
             Some(path) => {
                 tracing::warn!(%by, ?path, ?within, "cleanup path refused by the confinement: see confinement.cleanup_roots");
                 Err(code::PMIX_ERR_NO_PERMISSIONS)
