@@ -33,6 +33,7 @@ mod stats;
 mod stdin;
 mod supervisor;
 mod table;
+mod tenant;
 mod tool;
 mod trace;
 mod transcript;
@@ -96,6 +97,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Helper(args) => helper::help(args),
         PealCommand::Compiler(args) => compiler::work(args),
         PealCommand::Compile(args) => compiler::compile(args),
+        PealCommand::Tenant(args) => tenant::run(args),
         PealCommand::Completions { shell } => completions(shell),
     }
 }

@@ -25,6 +25,7 @@ use peal_server::{
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
+use peal_tenant::StartRuntime;
 use rustix::process::{Resource, Rlimit, getgid, getrlimit, getuid, setrlimit};
 use std::{
     hash::{BuildHasher, RandomState},
@@ -175,7 +176,7 @@ impl PreparedServer {
         me: &str,
         notices: Notices,
         helper: PrivilegedHelper,
-        compilers: Option<CompilerProcesses>,
+        (compilers, runtimes): (Option<CompilerProcesses>, Option<StartRuntime>),
     ) -> Result<PreparedServer> {
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
@@ -201,6 +202,10 @@ impl PreparedServer {
         )?;
         let loader = match compilers {
             Some(compilers) => loader.compiling_by(Arc::new(compilers)),
+            None => loader,
+        };
+        let loader = match runtimes {
+            Some(start) => loader.running_tenants_by(start),
             None => loader,
         };
         let loading = WaitMessage::new(LOADING);

@@ -12,7 +12,7 @@ use peal_config::{
     Config, Policy, Problems, Resolved, Setting, SettingOverride, SettingsTable, Sink,
 };
 use peal_confinement::ActiveConfinement;
-use peal_modules::{DeployError, Deployer, ReloadTrigger};
+use peal_modules::{DeployError, Deployer, PresentJob, ReloadTrigger};
 use peal_server::{
     Metrics, ServerHandle,
     admin::{AdminReply, AdminRequest, ReloadReport},
@@ -147,9 +147,11 @@ impl ReloadableConfig {
         let Some(jobs) = self.server.jobs().await else {
             return;
         };
-        self.deployer
-            .follow(jobs.into_iter().map(|job| job.spec.nspace).collect())
-            .await;
+        let present = jobs.into_iter().map(|job| PresentJob {
+            uid: job.spec.identity.uid,
+            nspace: job.spec.nspace,
+        });
+        self.deployer.follow(present.collect()).await;
     }
 
     /// Returns the files of the configuration, and the paths where further ones could be added.

@@ -9,6 +9,7 @@ use crate::{
     server_signals::{ServerSignal, ServerSignals},
     service_manager::{Manager, ServiceState},
     supervisor::{self, ProcessStarter, ServerAccount},
+    tenant,
     troubles::Troubles,
 };
 use anyhow::{Context, Result, bail};
@@ -120,6 +121,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.
     let compilers = compiler::start(&config, starter.clone())?;
+    let runtimes = tenant::starter(&config, starter.clone())?;
     let (active_confinement, helper) = confinement::confine(&readable, &files, &socket, starter)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
@@ -129,7 +131,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         &node::unique("peal"),
         notices.clone(),
         helper,
-        compilers,
+        (compilers, runtimes),
     )?;
     // Only now, so that nothing precedes the errors of a configuration.
     if scope == Serves::Session && config.server.user.is_none() && geteuid().is_root() {

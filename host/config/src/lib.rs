@@ -59,6 +59,6 @@ pub use table::{Setting, SettingsTable};
 pub use values::{
     CheckpointSyslog, ConfiguredScope, ConfinementMode, DirectoryGrant, Durability, FilesMode,
     FuelCount, Isolation, Keyword, Mode, ModuleOwner, OnFailure, OrderedChannel, Requirement,
-    SinkName, UserRef,
+    SinkName, TenantProcess, UserRef,
 };
 pub use view::{Shown, View};

@@ -14,6 +14,7 @@ use crate::{
     table::settings,
     values::{
         CheckpointSyslog, ConfinementMode, Durability, FuelCount, ModuleOwner, OrderedChannel,
+        TenantProcess,
     },
 };
 use peal_core::{
@@ -492,6 +493,13 @@ settings! {
     /// Limits of all modules of one user or one job together: configured modules with such a scope,
     /// and job-supplied modules.
     "tenant" tenant: Tenant {
+        /// Processes that run the modules of users and jobs: one for each user, which runs as that user,
+        /// or that of the server. "own" needs a server that root starts as another user
+        /// (`server.user`).
+        process "tenant.process": Option<TenantProcess> = None, Unset("\"own\" where the server can, else \"shared\"", KeywordKind), "\"shared\"";
+        /// Share of processor time of one user's process, where the system has control groups:
+        /// 100 is that of other processes.
+        cpu_weight "tenant.cpu_weight": u64 = 20, Number(1, 10_000), "100";
         /// Maximum number of modules.
         max_modules "tenant.max_modules": usize = 16, Number(0, 1000), "4";
         /// Maximum size of a component that a user installs, in bytes.

@@ -113,6 +113,14 @@ words! {
         Call = "call",
     }
 
+    /// Processes that run the modules of users and jobs.
+    TenantProcess {
+        /// A process for each user.
+        Own = "own",
+        /// The server's process.
+        Shared = "shared",
+    }
+
     /// Modules for which fuel is counted.
     FuelCount {
         /// Modules with a fuel limit.

@@ -26,6 +26,8 @@ pub enum CallGroup {
     FileReads,
     /// Creation and change of files.
     FileChanges,
+    /// Creating directories.
+    DirectoryCreation,
     /// Removal of files.
     FileRemoval,
     /// Permissions of files.
@@ -186,6 +188,7 @@ impl CallGroup {
         CallGroup::Limits,
         CallGroup::FileReads,
         CallGroup::FileChanges,
+        CallGroup::DirectoryCreation,
         CallGroup::FileRemoval,
         CallGroup::FileModes,
         CallGroup::FileGroups,
@@ -213,6 +216,7 @@ impl CallGroup {
             CallGroup::Limits => "limits",
             CallGroup::FileReads => "file reads",
             CallGroup::FileChanges => "file changes",
+            CallGroup::DirectoryCreation => "directory creation",
             CallGroup::FileRemoval => "file removal",
             CallGroup::FileModes => "file modes",
             CallGroup::FileGroups => "file groups",
@@ -244,7 +248,7 @@ impl CallGroup {
             }
             CallGroup::Information | CallGroup::Limits => "of the process itself",
             CallGroup::FileReads => "files are opened for reading and not created",
-            CallGroup::FileChanges | CallGroup::FileModes => {
+            CallGroup::FileChanges | CallGroup::DirectoryCreation | CallGroup::FileModes => {
                 "without set-user-ID and set-group-ID bits"
             }
             CallGroup::FileGroups => "the owner stays",
@@ -362,12 +366,12 @@ impl CallGroup {
             CallGroup::FileChanges => {
                 let mut calls = calls![
                     SYS_pwrite64 SYS_pwritev SYS_pwritev2 SYS_ftruncate SYS_truncate SYS_fallocate
-                    SYS_fsync SYS_fdatasync SYS_renameat2 SYS_linkat SYS_utimensat
+                    SYS_fsync SYS_fdatasync SYS_renameat2 SYS_linkat SYS_utimensat SYS_umask
                 ];
                 calls.push(call!(SYS_openat).only([without_set_id(3)]));
-                calls.push(call!(SYS_mkdirat).only([without_set_id(2)]));
                 calls
             }
+            CallGroup::DirectoryCreation => vec![call!(SYS_mkdirat).only([without_set_id(2)])],
             CallGroup::FileRemoval => calls![SYS_unlinkat],
             CallGroup::FileModes => vec![
                 call!(SYS_fchmod).only([without_set_id(1)]),
@@ -442,11 +446,11 @@ impl CallGroup {
             }
             CallGroup::FileChanges => vec![
                 call!(SYS_open).only([without_set_id(2)]),
-                call!(SYS_mkdir).only([without_set_id(1)]),
                 call!(SYS_rename),
                 call!(SYS_renameat),
                 call!(SYS_link),
             ],
+            CallGroup::DirectoryCreation => vec![call!(SYS_mkdir).only([without_set_id(1)])],
             CallGroup::FileRemoval => calls![SYS_unlink SYS_rmdir],
             CallGroup::FileModes => vec![call!(SYS_chmod).only([without_set_id(1)])],
             CallGroup::FileGroups => vec![call!(SYS_chown).only([is(1, u32::MAX)])],

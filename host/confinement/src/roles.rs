@@ -92,6 +92,7 @@ const SERVER: &[CallGroup] = &[
     CallGroup::Limits,
     CallGroup::FileReads,
     CallGroup::FileChanges,
+    CallGroup::DirectoryCreation,
     CallGroup::FileRemoval,
     CallGroup::FileModes,
     CallGroup::FileGroups,
@@ -126,6 +127,7 @@ const COMPILER_PARENT: &[CallGroup] = &[
     CallGroup::Limits,
     CallGroup::FileReads,
     CallGroup::FileChanges,
+    CallGroup::DirectoryCreation,
     CallGroup::FileRemoval,
     CallGroup::ProcessWatches,
     CallGroup::Signals,
@@ -149,6 +151,7 @@ const COMPILATION: &[CallGroup] = &[
     CallGroup::Limits,
     CallGroup::FileReads,
     CallGroup::FileChanges,
+    CallGroup::DirectoryCreation,
     CallGroup::FileRemoval,
 ];
 
@@ -161,6 +164,9 @@ const TENANT_RUNTIME: &[CallGroup] = &[
     CallGroup::Events,
     CallGroup::Descriptors,
     CallGroup::Information,
+    CallGroup::FileReads,
+    // The engine creates the directory of code unless it exists.
+    CallGroup::DirectoryCreation,
 ];
 
 /// Capabilities of the privileged helper.
@@ -254,7 +260,7 @@ impl ProcessRole {
                 capabilities: CapabilitySet::empty(),
                 groups: TENANT_RUNTIME,
                 file_scope: FileScope::Listed,
-                files: "none but what it has open",
+                files: "reads the code that was compiled for its user",
                 network: "none",
                 signals: SignalScope::Itself,
             },

@@ -1,7 +1,7 @@
 //! Steps of an event through a chain: one handler after the other. Each sees the results of those
 //! before it.
 use crate::registration::{HandlerRegistration, Lifetime, RegistrationId};
-use peal_model::{ChainResult, Event, Info, Status, code, key};
+use peal_model::{ChainResult, Event, Info, Status, code};
 use std::{collections::VecDeque, sync::Arc};
 
 /// A handler in a chain.
@@ -89,6 +89,11 @@ impl<H> ChainRun<H> {
         self.0.waiting.is_empty()
     }
 
+    /// Returns the handlers that are left, in their order.
+    pub fn members(&self) -> impl Iterator<Item = &ChainMember<H>> {
+        self.0.waiting.iter()
+    }
+
     /// Advances to the next handler or to the end.
     pub fn advance(mut self) -> NextHandler<H> {
         match self.0.waiting.pop_front() {
@@ -108,22 +113,12 @@ impl<H> PendingHandler<H> {
         &self.run.0.event
     }
 
-    /// Returns the event as a component receives it: with the object of its registration
-    /// (`PMIX_EVENT_RETURN_OBJECT`) among the infos, as in OpenPMIx.
+    /// Returns the event as the handler receives it: with the object of its registration.
     pub fn event_with_object(&self) -> Arc<Event> {
-        let Some(object) = &self.member.registration.object else {
-            return self.run.0.event.clone();
-        };
-        let mut event = (*self.run.0.event).clone();
-        event
-            .infos
-            // The object belongs to the registration. An object that the source put into the event
-            // must not reach the handler in its place.
-            .retain(|info| info.key != key::PMIX_EVENT_RETURN_OBJECT);
-        event
-            .infos
-            .push(Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
-        Arc::new(event)
+        match &self.member.registration.object {
+            Some(object) => Arc::new(self.run.0.event.with_return_object(object)),
+            None => self.run.0.event.clone(),
+        }
     }
 
     /// Returns the handler to call.

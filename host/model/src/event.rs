@@ -24,6 +24,21 @@ impl Event {
             .as_procs()
     }
 
+    /// Returns the event as a handler receives it: with the object of its registration
+    /// (`PMIX_EVENT_RETURN_OBJECT`) among the infos, as in OpenPMIx.
+    pub fn with_return_object(&self, object: &Value) -> Event {
+        let mut event = self.clone();
+        event
+            .infos
+            // The object belongs to the registration. An object that the source put into the event
+            // must not reach the handler in its place.
+            .retain(|info| info.key != key::PMIX_EVENT_RETURN_OBJECT);
+        event
+            .infos
+            .push(Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
+        event
+    }
+
     /// Returns the affected procs (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
     pub fn affected(&self) -> Vec<Proc> {
         self.infos.affected_procs()

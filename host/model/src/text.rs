@@ -73,6 +73,12 @@ impl Bytes {
     }
 }
 
+impl From<Arc<[u8]>> for Bytes {
+    fn from(bytes: Arc<[u8]>) -> Bytes {
+        Bytes(bytes)
+    }
+}
+
 impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Bytes {
         Bytes(Arc::from(bytes))

@@ -1,14 +1,29 @@
 //! Compilation of user modules outside of the server.
 use peal_config::Config;
 use peal_sandbox::CodeTarget;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
 /// Compiles components in separate processes, at a low priority and within limits.
 pub trait ComponentCompiler: Send + Sync {
-    /// Compiles a component into the cache of compiled code. Blocks until it is there or has
+    /// Compiles a component into a directory of compiled code. Blocks until it is there or has
     /// failed.
-    fn compile(&self, target: CodeTarget, component: &[u8]) -> Result<(), CompileFailure>;
+    fn compile(
+        &self,
+        target: CodeTarget,
+        place: CodePlace,
+        component: &[u8],
+    ) -> Result<(), CompileFailure>;
+}
+
+/// Directory of compiled code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CodePlace {
+    /// That of the server.
+    Server,
+    /// That of the process that runs the modules of a user.
+    User(u32),
 }
 
 /// Limits of the compilation of one component.

@@ -56,6 +56,15 @@ pub struct Deployer {
     pub(crate) troubles: ModuleTroubles,
 }
 
+/// Job that runs, and its user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PresentJob {
+    /// The namespace.
+    pub nspace: Nspace,
+    /// The user.
+    pub uid: u32,
+}
+
 impl StartupModules {
     /// Creates the deployer for the server that runs these modules.
     pub fn at(self, server: &Server) -> Deployer {
@@ -148,7 +157,10 @@ impl Deployer {
 
     /// Updates the present jobs. Modules with a pattern of jobs as their scope start and end with
     /// the jobs.
-    pub async fn follow(&mut self, jobs: Vec<Nspace>) {
+    pub async fn follow(&mut self, jobs: Vec<PresentJob>) {
+        let users = jobs.iter().map(|job| (job.nspace.clone(), job.uid));
+        self.loader.set_job_users(users.collect());
+        let jobs: Vec<Nspace> = jobs.into_iter().map(|job| job.nspace).collect();
         let concerned = |(_, component): &DesiredModule| {
             component.scope.owners(&jobs) != component.scope.owners(&self.jobs)
         };

@@ -54,13 +54,13 @@ mod users;
 mod version;
 mod watch;
 
-pub use compiler::{CompileFailure, CompileLimits, ComponentCompiler};
+pub use compiler::{CodePlace, CompileFailure, CompileLimits, ComponentCompiler};
 pub use component::{Component, read_components, unfit_among};
 pub use component_file::{ReadError, read};
-pub use deployer::{Deployer, ReloadTrigger};
+pub use deployer::{Deployer, PresentJob, ReloadTrigger};
 pub use error::DeployError;
 pub use load::{JobHandlers, Loader};
-pub use pools::{code_dir, engine, pools};
+pub use pools::{code_dir, engine, pools, user_code_dir};
 pub use signature::{Signature, SignatureConditions, SignatureError, Signer, signature_place};
 pub use sinks::{OutputSinks, SinkCatalog, show_sinks};
 pub use startup::{StartedModules, StartupModules};

@@ -3,7 +3,7 @@
 use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
 use peal_core::owner::Owner;
 use peal_sandbox::{
-    Capability, Directories, FileAccess, FuelCount, GrantedDirectory, Grants, Isolation,
+    Capability, Directories, DirectoryService, FileAccess, FuelCount, Grants, Isolation,
     ModuleLimits, Tenant, TenantLimits,
 };
 use std::{
@@ -134,7 +134,7 @@ pub(crate) fn files(
     entry: &ModuleEntry,
     mode: Mode,
     directories: &Directories,
-) -> Result<BTreeMap<String, Arc<GrantedDirectory>>, Problem> {
+) -> Result<BTreeMap<String, Arc<dyn DirectoryService>>, Problem> {
     let open = |files: &peal_config::DirectoryGrant| {
         let access = match (files.mode, mode) {
             // Writes of a shadow could not be taken back.
@@ -144,7 +144,10 @@ pub(crate) fn files(
             },
         };
         match directories.open(&files.path, access) {
-            Ok(directory) => Ok((files.name.clone(), Arc::new(directory))),
+            Ok(directory) => {
+                let directory: Arc<dyn DirectoryService> = Arc::new(directory);
+                Ok((files.name.clone(), directory))
+            }
             Err(error) => {
                 let message = format!("cannot use the directory {}: {error}", files.path.display());
                 Err(entry.problem("module.files", message))
@@ -191,6 +194,14 @@ impl ModuleCount {
     }
 }
 
+/// Returns the limits that the modules of one owner share.
+pub(crate) fn tenant_limits(config: &Config) -> TenantLimits {
+    TenantLimits {
+        memory: config.tenant.max_memory_bytes,
+        instances: config.tenant.max_instances,
+    }
+}
+
 /// Resource use of all modules of each owner, across sets: while one set replaces another, both
 /// count.
 pub(crate) struct Tenants {
@@ -201,12 +212,8 @@ pub(crate) struct Tenants {
 impl Tenants {
     /// Creates empty accounts.
     pub(crate) fn new(config: &Config) -> Tenants {
-        let limits = TenantLimits {
-            memory: config.tenant.max_memory_bytes,
-            instances: config.tenant.max_instances,
-        };
         Tenants {
-            limits,
+            limits: tenant_limits(config),
             known: Mutex::default(),
         }
     }

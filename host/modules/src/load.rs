@@ -1,6 +1,6 @@
 //! Loading of one module: its component is compiled, started and initialized with its settings.
 use crate::{
-    compiler::{self, CompileFailure, ComponentCompiler},
+    compiler::{self, CodePlace, CompileFailure, ComponentCompiler},
     component::Component,
     component_file::{self, ReadError},
     limits::{self, Tenants},
@@ -12,7 +12,9 @@ use crate::{
     version::DesiredModule,
 };
 use peal_audit::{AuditEntry, AuditTrail};
-use peal_config::{Config, FuelCount, Keyword as _, ModuleEntry, ModuleOwner, Modules, Problem};
+use peal_config::{
+    Config, FuelCount, Keyword as _, ModuleEntry, ModuleOwner, Modules, Problem, Sandbox,
+};
 use peal_core::owner::Owner;
 use peal_model::{ModuleRegistration, Nspace};
 use peal_sandbox::{
@@ -22,8 +24,11 @@ use peal_sandbox::{
 };
 use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;
+use peal_tenant::{
+    LoadedModule, ModuleOrder, Offer, OfferedServices, StartRuntime, TenantRuntimes,
+};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
@@ -122,6 +127,10 @@ pub struct Loader {
     gauge: Option<Arc<dyn UsageSource>>,
     /// The compiler for user modules; `None` if users cannot install modules.
     compiler: Option<Arc<dyn ComponentCompiler>>,
+    /// The processes of users; `None` if their modules run in this process.
+    runtimes: Option<TenantRuntimes>,
+    /// The users of the present jobs.
+    job_users: Mutex<BTreeMap<Nspace, u32>>,
     /// The running server, which receives events, once it is known.
     server: Arc<OnceLock<QuarantineListener>>,
 }
@@ -140,7 +149,7 @@ pub struct DeployedModule {
     /// The owner of the module.
     pub owner: Owner,
     /// The module.
-    pub module: Arc<Module>,
+    pub module: LoadedModule,
     /// The registrations that the module requested at its start.
     pub(crate) registrations: Vec<ModuleRegistration>,
 }
@@ -168,6 +177,20 @@ impl DeployedModule {
             .as_ref()
             .is_some_and(|own| own.settings == entry.settings);
         is_entry && self.owner == *owner && self.module.digest() == component.inspection.digest
+    }
+}
+
+/// User that runs a module whose user is not known: `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Returns the services that a module in another process may ask this one for.
+fn offered(services: &Services) -> OfferedServices {
+    OfferedServices {
+        sinks: services.sinks.keys().cloned().collect(),
+        directories: services.files.keys().cloned().collect(),
+        state: Offer::of(&services.state),
+        usage: Offer::of(&services.usage),
+        record: Offer::of(&services.recorder),
     }
 }
 
@@ -219,6 +242,8 @@ impl Loader {
             audit,
             gauge: None,
             compiler: None,
+            runtimes: None,
+            job_users: Mutex::default(),
             server: Arc::default(),
         }
     }
@@ -239,6 +264,49 @@ impl Loader {
             compiler: Some(compiler),
             ..self
         }
+    }
+
+    /// Has the modules of users run in processes that `start` starts.
+    #[must_use]
+    pub fn running_tenants_by(self, start: StartRuntime) -> Loader {
+        let settings = pools::runtime_settings(&self.config, self.fuel());
+        let runtimes = settings.map(|settings| TenantRuntimes::new(start, settings));
+        Loader { runtimes, ..self }
+    }
+
+    /// Returns the modules for which fuel is counted.
+    fn fuel(&self) -> FuelCount {
+        match self.audit {
+            // A call that a clock ended can only be replayed with its fuel count.
+            Some(_) => FuelCount::Always,
+            None => self.config.sandbox.fuel,
+        }
+    }
+
+    /// Sets the users of the present jobs.
+    pub(crate) fn set_job_users(&self, users: BTreeMap<Nspace, u32>) {
+        *self
+            .job_users
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = users;
+    }
+
+    /// Returns the user whose process runs the modules of an owner; `None` for modules that run in this
+    /// process.
+    fn runtime_user(&self, owner: &Owner) -> Option<u32> {
+        self.runtimes.as_ref()?;
+        let uid = match owner {
+            Owner::Site => return None,
+            Owner::User(uid) => Some(*uid),
+            Owner::Namespace(nspace) => {
+                let users = self.job_users.lock();
+                let users = users.unwrap_or_else(PoisonError::into_inner);
+                users.get(nspace).copied()
+            }
+        };
+        let own = rustix::process::geteuid().as_raw();
+        // A module that waits for a job has no user yet, and no module runs as root or as the server.
+        Some(uid.filter(|uid| ![0, own].contains(uid)).unwrap_or(NOBODY))
     }
 
     /// Returns the resource usage that modules of this owner may query.
@@ -292,11 +360,10 @@ impl Loader {
         Ok(match &*engine {
             Some(engine) => engine.clone(),
             None => {
-                let mut settings = self.config.sandbox.clone();
-                if self.audit.is_some() {
-                    // A call that a clock ended can only be replayed with its fuel count.
-                    settings.fuel = FuelCount::Always;
-                }
+                let settings = Sandbox {
+                    fuel: self.fuel(),
+                    ..self.config.sandbox.clone()
+                };
                 engine.insert(pools::engine(&settings)?).clone()
             }
         })
@@ -335,7 +402,9 @@ impl Loader {
             // The same component needs two kinds of code if one of its modules has a fuel limit.
             let target = engine.code_target(&limits).map_err(unavailable)?;
             if !done.contains(&target) {
-                compiler.compile(target, &component.bytes)?;
+                let user = self.runtime_user(&component.scope.any());
+                let place = user.map_or(CodePlace::Server, CodePlace::User);
+                compiler.compile(target, place, &component.bytes)?;
                 done.push(target);
             }
         }
@@ -366,6 +435,7 @@ impl Loader {
             ..Services::default()
         };
         let limits = self.limits(entry, component, &owner);
+        let user = self.runtime_user(&owner);
         let engine = self
             .engine()
             .map_err(|error| wrong("module.path")(error.to_string()))?;
@@ -381,6 +451,35 @@ impl Loader {
         let services = self
             .recorded(loading, services)
             .map_err(wrong("module.path"))?;
+        if let (Some(runtimes), Some(uid)) = (&self.runtimes, user) {
+            // The components of users were compiled before.
+            if let (None, Some(compiler)) = (component.installed_by, &self.compiler) {
+                let target = engine
+                    .code_target(&limits)
+                    .map_err(|error| wrong("module.path")(error.to_string()))?;
+                compiler
+                    .compile(target, CodePlace::User(uid), &component.bytes)
+                    .map_err(|error| wrong("module.path")(error.to_string()))?;
+            }
+            let order = ModuleOrder {
+                name: component.title.clone(),
+                owner: owner.to_string(),
+                component: component.bytes.clone().into(),
+                grants,
+                limits,
+                settings: settings.config.clone(),
+                services: offered(&services),
+            };
+            let loaded = runtimes.load(uid, order, component.inspection.clone(), services);
+            let (module, registrations) =
+                loaded.map_err(|error| wrong("module.path")(error.to_string()))?;
+            return Ok(DeployedModule {
+                entry: Some(entry.clone()),
+                owner,
+                module: LoadedModule::Tenant(module),
+                registrations,
+            });
+        }
         let inspected = (&*component.bytes, component.inspection.clone());
         let module = Module::load_inspected(
             &engine,
@@ -397,7 +496,7 @@ impl Loader {
         Ok(DeployedModule {
             entry: Some(entry.clone()),
             owner,
-            module: Arc::new(module),
+            module: Arc::new(module).into(),
             registrations,
         })
     }
@@ -478,7 +577,7 @@ impl Loader {
             Ok(DeployedModule {
                 entry: None,
                 owner,
-                module: Arc::new(module),
+                module: Arc::new(module).into(),
                 registrations,
             })
         };

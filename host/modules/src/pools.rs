@@ -1,10 +1,16 @@
 //! The engine that runs components, and its threads.
 use crate::limits;
-use peal_config::Sandbox;
+use peal_config::{Config, Sandbox};
 use peal_model::Hook;
 use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings, Priority};
 use peal_server::GuestPools;
-use std::{io, num::NonZeroUsize, path::PathBuf, sync::Arc};
+use peal_tenant::RuntimeSettings;
+use std::{
+    io,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Number of threads for policies. Each hook handles one request at a time, so one thread per hook
 /// is all that can be used. With fewer threads one hook would wait for the policies of another.
@@ -74,6 +80,42 @@ pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
             error => Err(error),
         })?,
     })
+}
+
+/// Returns the settings of the processes that run the modules of users; `None` if compiled code has no
+/// directory.
+pub(crate) fn runtime_settings(
+    config: &Config,
+    fuel: peal_config::FuelCount,
+) -> Option<RuntimeSettings> {
+    let threads = config
+        .sandbox
+        .threads
+        .unwrap_or(PoolSettings::default().threads);
+    let owner_limits = limits::tenant_limits(config);
+    // An instance of an interpreted language takes several places.
+    let places = owner_limits.instances.saturating_mul(PLACES);
+    Some(RuntimeSettings {
+        code_dir: user_code_dir(&code_dir(&config.sandbox)?),
+        code_owner: rustix::process::geteuid().as_raw(),
+        fuel: limits::fuel(fuel),
+        max_instances: u32::try_from(places)
+            .unwrap_or(u32::MAX)
+            .min(config.sandbox.max_instances),
+        threads: threads.get(),
+        owner_limits,
+    })
+}
+
+/// Number of places in the engine of a user's process for each instance that a user may have.
+const PLACES: usize = 4;
+
+/// Returns the directory above those of the code of each user. It is beside that of the server's code,
+/// which no other user may enter.
+pub fn user_code_dir(code_dir: &Path) -> PathBuf {
+    let mut name = code_dir.file_name().unwrap_or_default().to_owned();
+    name.push("-for-users");
+    code_dir.with_file_name(name)
 }
 
 /// Returns the directory for compiled code: the configured one, or the cache directory of the user.

@@ -136,7 +136,7 @@ impl ModuleSet {
                 .members
                 .iter()
                 .filter(is_same)
-                .for_each(|old| member.module.stay_quarantined(&old.module));
+                .for_each(|old| member.module.stay_quarantined(&old.module.health()));
         }
     }
 
@@ -197,6 +197,11 @@ fn place_configured(
 ) -> Result<(), Problem> {
     let settings = &entry.settings;
     let module = &member.module;
+    // Policies and channels belong to the site, whose modules run in this process.
+    let here = || {
+        let elsewhere = || entry.problem("module.scope", "only the site's modules decide and log");
+        module.here().cloned().ok_or_else(elsewhere)
+    };
     let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
     let cannot = |error: RegistrationError| {
         format!("module {} cannot be registered: {error}", settings.name)
@@ -234,7 +239,7 @@ fn place_configured(
             peal_config::OnFailure::Pass => OnFailure::Pass,
         };
         let policy = HostedPolicy {
-            module: module.clone(),
+            module: here()?,
             mode,
         };
         let added = hosted
@@ -243,10 +248,9 @@ fn place_configured(
         added.map_err(|error| wrong("module.placement")(error.to_string()))?;
     }
     if module.has_role(Role::LogChannel) {
-        let added =
-            hosted
-                .channels
-                .register(name, settings.channels.clone(), place(), module.clone());
+        let added = hosted
+            .channels
+            .register(name, settings.channels.clone(), place(), here()?);
         added.map_err(|error| wrong("module.channels")(error.to_string()))?;
     }
     Ok(())

@@ -26,7 +26,7 @@ pub struct EventCall {
 }
 
 /// Result of a call of a handler. A failed call has a status of Peal's own.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HandlerResult {
     /// Returned status, or the status of the failure (`PEAL_ERR_MODULE_...`).
     pub status: Status,
@@ -145,7 +145,7 @@ impl CallFailure {
     }
 
     /// Creates the failure of a call that could not be made.
-    pub(crate) fn unavailable(reason: impl Into<String>) -> CallFailure {
+    pub fn unavailable(reason: impl Into<String>) -> CallFailure {
         CallFailure::new(FailureKind::Unavailable, None, reason)
     }
 

@@ -1,5 +1,6 @@
 //! Compilation in another process. The result goes into the cache of compiled code, where an engine
 //! finds it.
+use crate::cache::{CodeReaders, own_dir};
 use crate::engine::{base_config, frugal, open_cache};
 use crate::{EngineError, FuelCount};
 use serde::{Deserialize, Serialize};
@@ -42,8 +43,13 @@ pub enum CompileError {
 
 /// Compiles a component on the calling thread and stores the code in the cache, unless the cache
 /// has it.
-pub fn compile(cache_dir: &Path, target: CodeTarget, component: &[u8]) -> Result<(), CompileError> {
-    let cache = open_cache(cache_dir)?;
+pub fn compile(
+    cache_dir: &Path,
+    readers: CodeReaders,
+    target: CodeTarget,
+    component: &[u8],
+) -> Result<(), CompileError> {
+    let cache = open_cache(own_dir(cache_dir, readers)?)?;
     // No pool: nothing is instantiated here, and the key of the cache does not depend on the pool.
     let mut config = base_config(Some(cache.clone()));
     config

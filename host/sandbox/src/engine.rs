@@ -1,6 +1,6 @@
 //! The engine, one per process. It compiles components, caches compiled code on disk and advances
 //! the epoch by which calls are interrupted.
-use crate::cache::private_dir;
+use crate::cache::{CodeReaders, checked_dir, own_dir};
 use crate::compile::{CodeTarget, MemoryLayout};
 use crate::instance::Instance;
 use crate::limits::{
@@ -34,6 +34,12 @@ pub struct EngineSettings {
     /// A user with write access to it can run code in this process. It is created for this user
     /// alone. A directory that other users can access or replace is refused.
     pub cache_dir: Option<PathBuf>,
+    /// Owner of the cache directory, if that is not this process's user. This process then only reads
+    /// code there, and its group may do so.
+    pub cache_owner: Option<u32>,
+    /// Number before those of the first instance and the first request. Engines of several processes
+    /// have different ones, so that records of all of them name each instance differently.
+    pub numbers_after: u64,
     /// Bound on the instances of all modules together. An instance of a large component counts as
     /// several. Modules of tenants may use three quarters of it.
     pub max_instances: u32,
@@ -50,6 +56,8 @@ impl Default for EngineSettings {
         let fuel = FuelCount::default();
         EngineSettings {
             cache_dir: None,
+            cache_owner: None,
+            numbers_after: 0,
             max_instances: 1000,
             fuel,
             tick: Duration::from_millis(5),
@@ -79,8 +87,8 @@ pub enum EngineError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The cache directory is not this user's alone.
-    #[error("cache directory {} has owner {owner} and mode {mode:o}; it must be this user's own with mode 700", dir.display())]
+    /// Users other than its readers have access to the cache directory.
+    #[error("cache directory {} has owner {owner} and mode {mode:o}; it must belong to user {expected_owner} with mode {expected_mode:o}", dir.display())]
     CacheDirShared {
         /// The cache directory.
         dir: PathBuf,
@@ -88,6 +96,10 @@ pub enum EngineError {
         owner: u32,
         /// Its mode.
         mode: u32,
+        /// User to whom it must belong.
+        expected_owner: u32,
+        /// Mode that it must have.
+        expected_mode: u32,
     },
     /// Other users can replace the cache directory.
     #[error(
@@ -161,7 +173,14 @@ impl Engine {
     /// Makes an engine. If the address space is limited (`ulimit -v`), the pool is smaller or
     /// absent, and a warning is logged.
     pub fn new(settings: &EngineSettings) -> Result<Engine, EngineError> {
-        let cache = settings.cache_dir.as_deref().map(open_cache).transpose()?;
+        let open = |dir: &PathBuf| {
+            let dir = match settings.cache_owner {
+                None => own_dir(dir, CodeReaders::Owner),
+                Some(owner) => checked_dir(dir, owner, CodeReaders::Group),
+            };
+            open_cache(dir?)
+        };
+        let cache = settings.cache_dir.as_ref().map(open).transpose()?;
         // A tick of zero would make the ticker spin.
         let tick = settings.tick.max(MIN_TICK);
         let usual = Runtime::new(settings.max_instances, settings.fuel, cache.clone(), tick)?;
@@ -177,8 +196,8 @@ impl Engine {
             settings: Arc::new(settings.clone()),
             cache,
             tick,
-            requests: Arc::new(AtomicU64::new(1)),
-            started: Arc::default(),
+            requests: Arc::new(AtomicU64::new(settings.numbers_after.saturating_add(1))),
+            started: Arc::new(AtomicU64::new(settings.numbers_after)),
             usual,
             counting: Arc::default(),
             places: Arc::new(Budget::new(LimitKind::Instances, most)),
@@ -486,9 +505,9 @@ fn pooling(max_instances: u32) -> PoolingAllocationConfig {
 
 /// Opens the cache. wasmtime keys its entries by the component's digest, its own version and its
 /// settings.
-pub(crate) fn open_cache(dir: &Path) -> Result<Cache, EngineError> {
+pub(crate) fn open_cache(dir: PathBuf) -> Result<Cache, EngineError> {
     let mut config = CacheConfig::new();
-    config.with_directory(private_dir(dir)?);
+    config.with_directory(dir);
     Cache::new(config).map_err(refused)
 }
 

@@ -8,6 +8,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt};
 use peal_model::{Status, code};
 use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -95,12 +96,42 @@ fn cost(len: u64) -> u64 {
     len.max(LEAST_FILE)
 }
 
+/// Files of a directory that a module may use. It is called on a guest thread.
+pub trait DirectoryService: Send + Sync {
+    /// Returns the contents of a file.
+    fn read(&self, path: &str) -> Result<Vec<u8>, Status>;
+    /// Writes to a file, which is created if it does not exist.
+    fn write(&self, path: &str, bytes: &[u8], place: WritePosition) -> Result<(), Status>;
+    /// Removes a file.
+    fn remove(&self, path: &str) -> Result<(), Status>;
+    /// Returns the names of the entries of a directory, sorted.
+    fn entries(&self, path: &str) -> Result<Vec<String>, Status>;
+}
+
 impl GrantedDirectory {
     /// Opens a directory without sharing its count.
     pub fn open(path: &Path, access: FileAccess) -> io::Result<GrantedDirectory> {
         Directories::default().open(path, access)
     }
 
+    /// Opens a regular file. `O_NONBLOCK` keeps a pipe from blocking the guest thread.
+    fn open_file(&self, path: &str, options: &mut OpenOptions) -> Result<File, Status> {
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let file = self
+            .dir
+            .open_with(checked(path)?, options.custom_flags(flags))
+            .map_err(status)?;
+        // Ask the open file: the path may lead to another one by now.
+        let is_file = file.metadata().map_err(status)?.is_file();
+        if is_file {
+            Ok(file)
+        } else {
+            Err(code::PMIX_ERR_BAD_PARAM)
+        }
+    }
+}
+
+impl DirectoryService for GrantedDirectory {
     fn read(&self, path: &str) -> Result<Vec<u8>, Status> {
         let file = self.open_file(path, OpenOptions::new().read(true))?;
         let mut bytes = Vec::new();
@@ -187,27 +218,11 @@ impl GrantedDirectory {
         names.sort_unstable();
         Ok(names)
     }
-
-    /// Opens a regular file. `O_NONBLOCK` keeps a pipe from blocking the guest thread.
-    fn open_file(&self, path: &str, options: &mut OpenOptions) -> Result<File, Status> {
-        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-        let file = self
-            .dir
-            .open_with(checked(path)?, options.custom_flags(flags))
-            .map_err(status)?;
-        // Ask the open file: the path may lead to another one by now.
-        let is_file = file.metadata().map_err(status)?.is_file();
-        if is_file {
-            Ok(file)
-        } else {
-            Err(code::PMIX_ERR_BAD_PARAM)
-        }
-    }
 }
 
 /// Position at which bytes are written.
-#[derive(Clone, Copy)]
-enum WritePosition {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum WritePosition {
     /// The start: the old content is replaced.
     Replace,
     /// The end of the file.
@@ -318,11 +333,13 @@ impl InstanceState {
         directory: &str,
         output: usize,
         request: impl FnOnce() -> HostCallRequest,
-        work: impl FnOnce(&GrantedDirectory) -> Result<R, Status>,
+        work: impl FnOnce(&dyn DirectoryService) -> Result<R, Status>,
     ) -> CapabilityResult<R> {
         let answer: Result<R, Status> = self.recorded_call(output, request, |host| {
             let found = host.services.files.get(directory);
-            Ok(found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory)))
+            Ok(found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| {
+                work(&**directory)
+            }))
         })?;
         Ok(answer.map_err(|status| status.0))
     }

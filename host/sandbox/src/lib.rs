@@ -65,6 +65,7 @@ mod text;
 mod trace_limiter;
 mod wasi;
 
+pub use cache::CodeReaders;
 pub use call::{CallFailure, EventCall, FailureKind, HandlerResult, Notification};
 pub use call_data::CallSubject;
 pub use compile::{CodeTarget, CompileError, MemoryLayout, compile};
@@ -72,7 +73,10 @@ pub use deferred_requests::{DeferredControl, DeferredLog, ProcUsage};
 pub use digest::{Digest, NoDigest};
 pub use engine::{CacheUse, Engine, EngineError, EngineSettings, FuelCount};
 pub use error::{InitError, LoadError};
-pub use files::{Directories, FileAccess, GrantedDirectory, LEAST_FILE, MAX_FILE, MAX_PATH};
+pub use files::{
+    Directories, DirectoryService, FileAccess, GrantedDirectory, LEAST_FILE, MAX_FILE, MAX_PATH,
+    WritePosition,
+};
 pub use grants::Grants;
 pub use host_calls::{HostCall, HostCallAnswer, HostCallRequest, Level};
 pub use imports::{ImportKind, ImportedInterface};

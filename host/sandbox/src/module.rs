@@ -112,10 +112,10 @@ impl Module {
 
     /// Takes over the quarantine of the module that this one replaces, which has the same
     /// component.
-    pub fn stay_quarantined(&self, before: &Module) {
+    pub fn stay_quarantined(&self, before: &ModuleHealth) {
         // A quarantined module is not called, and its idle instances would take memory of shared
         // budgets.
-        if self.quarantine.take_over(&before.quarantine) {
+        if self.quarantine.take_over(before) {
             self.idle.clear();
         }
     }

@@ -1,5 +1,6 @@
 //! Quarantine of modules: a module that fails too often is not called any more until it is reset.
 use crate::{CallFailure, Digest, FailureKind, LimitKind, ModuleLimits};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Health of a module.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ModuleHealth {
     /// Time at which the module was quarantined, if it is.
     pub quarantined: Option<SystemTime>,
@@ -18,7 +19,7 @@ pub struct ModuleHealth {
 }
 
 /// Report of a quarantine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Quarantined {
     /// Name of the module.
     pub module: Arc<str>,
@@ -183,24 +184,19 @@ impl Quarantine {
         }
     }
 
-    /// Takes over another module's quarantine, unless this module is never quarantined. Returns
+    /// Takes over the quarantine of another module, unless this module is never quarantined. Returns
     /// true if it did.
-    pub(crate) fn take_over(&self, other: &Quarantine) -> bool {
-        // Hold one lock at a time, so that no order of locks is needed between modules.
-        let (since, last, failures) = {
-            let other = other.record();
-            (
-                other.since,
-                other.last.clone(),
-                other.window.failures.clone(),
-            )
-        };
-        if since.is_none() || self.limits.failures == 0 {
+    pub(crate) fn take_over(&self, other: &ModuleHealth) -> bool {
+        if other.quarantined.is_none() || self.limits.failures == 0 {
             return false;
         }
         let mut record = self.record();
-        (record.since, record.last) = (since, last);
-        (record.window.failures, record.window.is_full) = (failures, true);
+        (record.since, record.last) = (other.quarantined, other.last.clone());
+        // A full window forgets nothing, so the times of its failures have no effect.
+        let most = usize::try_from(self.limits.failures).unwrap_or(usize::MAX);
+        let now = Instant::now();
+        record.window.failures = std::iter::repeat_n(now, other.failures.min(most)).collect();
+        record.window.is_full = true;
         self.is_on.store(true, Ordering::Release);
         true
     }

@@ -5,7 +5,7 @@ use crate::call_data::CallSubject;
 use crate::host_calls::{HostCallRequest, RecordedResult};
 use crate::instance_state::InstanceState;
 use crate::test_hooks::TestHooks;
-use crate::{GrantedDirectory, LimitKind, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
+use crate::{DirectoryService, LimitKind, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
 use peal_model::{LogRequest, Mail, Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -24,7 +24,7 @@ pub struct Services {
     /// Time and trace in tests and replays; `None` for those of the process.
     pub test_hooks: Option<Arc<dyn TestHooks>>,
     /// Directories that the module may use, by the admin's names.
-    pub files: BTreeMap<String, Arc<GrantedDirectory>>,
+    pub files: BTreeMap<String, Arc<dyn DirectoryService>>,
     /// Source of random numbers; `None` for the system's.
     pub random: Option<Arc<dyn Random>>,
     /// Source of resource usage; without it, `usage` refuses with `PMIX_ERR_NOT_SUPPORTED`.

@@ -1,10 +1,11 @@
 //! Limits that the modules of one owner share.
 use crate::LimitKind;
 use crate::memory_limiter::Budget;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Limits of one owner.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TenantLimits {
     /// Bytes of the memories and tables of all instances.
     pub memory: usize,

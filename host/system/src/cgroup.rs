@@ -184,7 +184,7 @@ fn take(dir: &Path, pid: u32) -> io::Result<()> {
 }
 
 /// Returns the directory and the name of the control group of this process.
-fn own() -> io::Result<(PathBuf, String)> {
+pub(crate) fn own() -> io::Result<(PathBuf, String)> {
     let missing = || {
         io::Error::new(
             io::ErrorKind::NotFound,

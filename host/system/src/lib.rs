@@ -7,6 +7,7 @@ pub mod credentials;
 mod hostname;
 pub mod process;
 pub mod socket_holder;
+pub mod tenant_cgroup;
 pub mod usage;
 
 pub use hostname::hostname;

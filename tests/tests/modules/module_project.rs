@@ -9,8 +9,8 @@ use peal_model::{
 };
 use peal_needs::needs;
 use peal_sandbox::{
-    ChannelCall, FileAccess, GrantedDirectory, Grants, InitError, Module, ModuleLimits, PolicyCall,
-    PolicyResult, Services, Sink,
+    ChannelCall, DirectoryService, FileAccess, GrantedDirectory, Grants, InitError, Module,
+    ModuleLimits, PolicyCall, PolicyResult, Services, Sink,
 };
 use peal_tests::{
     daemon::Place,
@@ -159,7 +159,11 @@ fn load(file: &Path, sink: &Arc<Written>) -> Module {
     let spool = GrantedDirectory::open(&spool, FileAccess::ReadWrite { quota: 65_536 }).unwrap();
     let services = Services {
         sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(),
-        files: [("spool".to_owned(), Arc::new(spool))].into(),
+        files: [(
+            "spool".to_owned(),
+            Arc::new(spool) as Arc<dyn DirectoryService>,
+        )]
+        .into(),
         ..Services::default()
     };
     let bytes = fs::read(file).unwrap();

@@ -319,7 +319,7 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
     let mut chains = HostedChains::default();
     for wish in watchdog.init(&[kill]).unwrap() {
         chains
-            .register_requested(owner.clone(), &watchdog, &wish, Mode::Active)
+            .register_requested(owner.clone(), &watchdog.clone().into(), &wish, Mode::Active)
             .unwrap();
     }
     let modules = Modules {

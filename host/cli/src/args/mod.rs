@@ -33,7 +33,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use number::{MAX_PID, whole};
 use peal_config::{ConfinementMode, Keyword, SettingOverride, words};
 use peal_model::Nspace;
-use peal_sandbox::CodeTarget;
+use peal_sandbox::{CodeReaders, CodeTarget};
 use peal_server::admin::MAX_JOB_SIZE;
 use std::path::PathBuf;
 
@@ -156,6 +156,9 @@ pub enum PealCommand {
     /// Compile one component for the parent process
     #[command(hide = true)]
     Compile(CompileArgs),
+    /// Run the modules of one user for the server
+    #[command(hide = true)]
+    Tenant(TenantArgs),
     /// Print a completion script for a shell
     Completions {
         /// Name of the shell
@@ -197,6 +200,20 @@ pub struct HelperArgs {
     pub cleanup_root: Vec<PathBuf>,
 }
 
+/// `peal tenant`.
+#[derive(ClapArgs, Clone)]
+pub struct TenantArgs {
+    /// Take compiled code from the directory CODE_DIR
+    #[arg(long)]
+    pub code_dir: PathBuf,
+    /// Limit the memory of the process to MEMORY_BYTES bytes
+    #[arg(long)]
+    pub memory_bytes: u64,
+    /// Confine the process as far as the value MODE of confinement.mode says
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
+}
+
 /// `peal compiler`.
 #[derive(ClapArgs, Clone)]
 pub struct CompilerArgs {
@@ -223,11 +240,18 @@ pub struct CompileArgs {
     /// Compile for TARGET, given as JSON
     #[arg(long, value_parser = code_target)]
     pub target: CodeTarget,
+    /// Let READERS, given as JSON, read the code
+    #[arg(long, value_parser = code_readers)]
+    pub readers: CodeReaders,
 }
 
 fn confinement_mode(text: &str) -> Result<ConfinementMode, String> {
     ConfinementMode::from_name(text)
         .ok_or_else(|| "it is not a value of confinement.mode".to_owned())
+}
+
+fn code_readers(text: &str) -> Result<CodeReaders, serde_json::Error> {
+    serde_json::from_str(text)
 }
 
 fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {

@@ -25,11 +25,14 @@ pub fn compile(args: CompileArgs) -> Result<ExitCode> {
     io::stdin()
         .take(MAX_COMPONENT_BYTES as u64)
         .read_to_end(&mut component)?;
-    let reply = match peal_sandbox::compile(&args.at.cache_dir, args.target, &component) {
-        Ok(()) => CompileReply::Compiled,
-        // The parent reads lines of bounded length.
-        Err(error) => CompileReply::Refused(error.to_string().chars().take(MAX_REASON).collect()),
-    };
+    let reply =
+        match peal_sandbox::compile(&args.at.cache_dir, args.readers, args.target, &component) {
+            Ok(()) => CompileReply::Compiled,
+            // The parent reads lines of bounded length.
+            Err(error) => {
+                CompileReply::Refused(error.to_string().chars().take(MAX_REASON).collect())
+            }
+        };
     let reply = line(&reply)?;
     debug_assert!(reply.len() as u64 <= MAX_LINE);
     io::stdout().write_all(&reply)?;

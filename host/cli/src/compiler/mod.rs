@@ -7,10 +7,10 @@ mod parent;
 pub use child::compile;
 pub use parent::work;
 
-use crate::supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess, USUAL_CACHE};
+use crate::supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess};
 use anyhow::{Context, Result};
 use peal_config::{Config, Keyword};
-use peal_modules::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
+use peal_modules::{CodePlace, CompileFailure, CompileLimits, ComponentCompiler, code_dir};
 use peal_sandbox::CodeTarget;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -30,6 +30,7 @@ const SLACK: Duration = Duration::from_secs(30);
 #[derive(Serialize, Deserialize)]
 struct CompileOrder {
     target: CodeTarget,
+    place: CodePlace,
     /// Size of the component, in bytes.
     size: u64,
 }
@@ -51,30 +52,29 @@ enum CompileReply {
 pub struct CompilerProcesses {
     idle: Mutex<Vec<BufReader<UnixStream>>>,
     limits: CompileLimits,
-    /// Starter of a process in the place of a lost one. A confined server without it can start none.
+    /// Starter of processes. A confined server without it has only those of its start.
     starter: Option<ProcessStarter>,
 }
 
-/// Starts the compiler processes, which live as long as this process. Returns `None` if users
-/// install no modules or compiled code is not cached.
+/// Returns the compiler processes, which live as long as this process. Returns `None` if there is nothing
+/// to compile in them: compiled code is not cached, or a server that is not supervised has no modules of
+/// users.
 pub fn start(
     config: &Config,
     starter: Option<ProcessStarter>,
 ) -> Result<Option<CompilerProcesses>> {
-    if config.deploy.user_modules_dir.is_none() || code_dir(&config.sandbox).is_none() {
+    if code_dir(&config.sandbox).is_none() {
         return Ok(None);
     }
     let limits = CompileLimits::from(config);
-    let started = |_| {
-        let stream = match &starter {
-            Some(starter) => starter.start(StartOrder::Compiler)?,
-            None => spawn(config, None)?.connection,
-        };
-        Ok(connected(stream, &limits)?)
+    let idle = match (&starter, &config.deploy.user_modules_dir) {
+        // They are started when there is something to compile.
+        (Some(_), _) => Vec::new(),
+        (None, None) => return Ok(None),
+        (None, Some(_)) => (0..config.deploy.max_compilers.get())
+            .map(|_| Ok(connected(spawn(config, None)?.connection, &limits)?))
+            .collect::<Result<_>>()?,
     };
-    let idle = (0..config.deploy.max_compilers.get())
-        .map(started)
-        .collect::<Result<_>>()?;
     Ok(Some(CompilerProcesses {
         idle: Mutex::new(idle),
         limits,
@@ -85,12 +85,7 @@ pub fn start(
 /// Starts a compiler process, as the user of the server that it serves.
 pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<StartedProcess> {
     let cache_dir = match account {
-        // The environment of this process is that of root.
-        Some(_) => config
-            .sandbox
-            .cache_dir
-            .clone()
-            .unwrap_or_else(|| USUAL_CACHE.into()),
+        Some(account) => account.code_dir(config),
         None => code_dir(&config.sandbox).context("compiled code has no directory")?,
     };
     let cache_dir =
@@ -118,26 +113,26 @@ impl CompilerProcesses {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the failure of an order whose process was lost. Starts another process for the next
-    /// order where this server can.
-    fn lost(&self, error: &io::Error) -> CompileFailure {
-        tracing::error!(%error, "compiler process lost");
-        let Some(starter) = &self.starter else {
-            return gone();
-        };
+    /// Starts a process, where this server can.
+    fn started(&self) -> Result<BufReader<UnixStream>, CompileFailure> {
+        let starter = self.starter.as_ref().ok_or_else(gone)?;
         let started = starter
             .start(StartOrder::Compiler)
             .and_then(|stream| Ok(connected(stream, &self.limits)?));
-        match started {
-            Ok(process) => {
-                self.idle().push(process);
-                CompileFailure::Unavailable(
-                    "the process that compiled has ended; another one was started".to_owned(),
-                )
+        started.map_err(|error| {
+            CompileFailure::Unavailable(format!("no process that compiles was started: {error:#}"))
+        })
+    }
+
+    /// Returns the failure of an order whose process was lost.
+    fn lost(&self, error: &io::Error) -> CompileFailure {
+        tracing::error!(%error, "compiler process lost");
+        match self.starter {
+            // The next order has another one started.
+            Some(_) => {
+                CompileFailure::Unavailable("the process that compiled has ended".to_owned())
             }
-            Err(error) => CompileFailure::Unavailable(format!(
-                "no other process that compiles was started: {error:#}"
-            )),
+            None => gone(),
         }
     }
 }
@@ -147,10 +142,16 @@ fn gone() -> CompileFailure {
 }
 
 impl ComponentCompiler for CompilerProcesses {
-    fn compile(&self, target: CodeTarget, component: &[u8]) -> Result<(), CompileFailure> {
+    fn compile(
+        &self,
+        target: CodeTarget,
+        place: CodePlace,
+        component: &[u8],
+    ) -> Result<(), CompileFailure> {
         // Not put back after an error: its next reply could be that to this order.
-        let mut process = self.idle().pop().ok_or_else(gone)?;
-        let reply = request_compilation(&mut process, target, component)
+        let idle = self.idle().pop();
+        let mut process = idle.map_or_else(|| self.started(), Ok)?;
+        let reply = request_compilation(&mut process, (target, place), component)
             .map_err(|error| self.lost(&error))?;
         self.idle().push(process);
         match reply {
@@ -168,12 +169,13 @@ impl ComponentCompiler for CompilerProcesses {
 
 fn request_compilation(
     process: &mut BufReader<UnixStream>,
-    target: CodeTarget,
+    (target, place): (CodeTarget, CodePlace),
     component: &[u8],
 ) -> io::Result<CompileReply> {
     let stream = process.get_mut();
     stream.write_all(&line(&CompileOrder {
         target,
+        place,
         size: component.len() as u64,
     })?)?;
     stream.write_all(component)?;

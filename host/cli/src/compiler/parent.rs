@@ -5,6 +5,9 @@ use crate::{args::CompilerArgs, confinement::refused_calls, node};
 use anyhow::{Context, Result};
 use peal_config::Keyword;
 use peal_confinement::{Confinement, OwnProgram, ProcessRole};
+use peal_modules::{CodePlace, user_code_dir};
+use peal_sandbox::CodeReaders;
+use rustix::{fs::Mode, process::umask};
 use std::{
     collections::BTreeSet,
     fs::{self, DirBuilder, File},
@@ -13,7 +16,7 @@ use std::{
         fd::AsFd,
         unix::fs::{DirBuilderExt, FileExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitCode, Stdio},
     time::Duration,
 };
@@ -31,6 +34,9 @@ const FIRST_VICTIM: &str = "1000";
 /// Carries out orders from standard input until that is closed.
 pub fn work(args: CompilerArgs) -> Result<ExitCode> {
     let score = OutOfMemoryScore::open();
+    // Compilations inherit it. The group may read code for users; the directory of other code is closed
+    // to it.
+    umask(Mode::WGRP | Mode::RWXO);
     confine(&args)?;
     let orders = io::stdin()
         .as_fd()
@@ -62,17 +68,25 @@ fn confine(args: &CompilerArgs) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(&args.cache_dir);
+    let of_users = user_code_dir(&args.cache_dir);
+    create_for_group(&of_users);
     let program = OwnProgram::find().context("cannot find the files of this program")?;
     Confinement {
         refused,
         read: ["/etc/ld.so.cache", "/proc"].map(PathBuf::from).into(),
-        write: BTreeSet::from([args.cache_dir.clone(), "/dev/null".into()]),
+        write: BTreeSet::from([args.cache_dir.clone(), of_users, "/dev/null".into()]),
         execute: program.execute,
         ..Confinement::of(ProcessRole::CompilerParent)
     }
     .enforce()
     .context("cannot confine the process that starts compilations")?;
     Ok(())
+}
+
+/// Creates a directory that the group of this user may enter. Errors are ignored: the engine checks the
+/// directory and reports what is wrong.
+fn create_for_group(dir: &Path) {
+    let _ = DirBuilder::new().mode(0o750).create(dir);
 }
 
 /// Score by which the kernel chooses a process to end if memory is short. A compilation inherits it
@@ -162,10 +176,16 @@ async fn compile(
 fn start(order: &CompileOrder, args: &CompilerArgs) -> Result<Child> {
     // The running program, even if its file was replaced by another release.
     let mut command = Command::new("/proc/self/exe");
-    command
-        .arg("compile")
-        .arg("--cache-dir")
-        .arg(&args.cache_dir);
+    let (cache_dir, readers) = match order.place {
+        CodePlace::Server => (args.cache_dir.clone(), CodeReaders::Owner),
+        CodePlace::User(uid) => {
+            let dir = user_code_dir(&args.cache_dir).join(uid.to_string());
+            create_for_group(&dir);
+            (dir, CodeReaders::Group)
+        }
+    };
+    command.arg("compile").arg("--cache-dir").arg(cache_dir);
+    command.args(["--readers", &serde_json::to_string(&readers)?]);
     command.args([
         "--timeout-ms",
         &args.timeout_ms.to_string(),

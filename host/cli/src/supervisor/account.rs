@@ -1,4 +1,5 @@
 //! User that a server of root runs as.
+use super::USUAL_CACHE;
 use anyhow::{Context, Result, bail};
 use nix::unistd::User;
 use peal_config::Config;
@@ -60,6 +61,15 @@ impl ServerAccount {
             ),
             (None, None) => Ok(None),
         }
+    }
+}
+
+impl ServerAccount {
+    /// Returns the directory of the server's compiled code. The environment of this process is that of
+    /// root.
+    pub fn code_dir(&self, config: &Config) -> PathBuf {
+        let configured = config.sandbox.cache_dir.clone();
+        configured.unwrap_or_else(|| USUAL_CACHE.into())
     }
 }
 

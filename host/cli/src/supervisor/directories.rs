@@ -1,13 +1,14 @@
 //! Directories of the configuration, which must be those of the server's user before it starts.
-use super::{ServerAccount, USUAL_CACHE};
+use super::ServerAccount;
 use crate::audit_trail;
 use anyhow::{Context, Result, bail};
-use peal_config::Config;
+use peal_config::{Config, TenantProcess};
+use peal_modules::user_code_dir;
 use peal_system::as_user;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::{
     fs::{self, DirBuilder},
-    os::unix::fs::{DirBuilderExt, MetadataExt, chown},
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown},
     path::{Path, PathBuf},
 };
 
@@ -26,7 +27,7 @@ struct ServerDirectory {
 ///
 /// Names the first directory or file that the user cannot write.
 pub fn prepare(config: &Config, account: &ServerAccount, socket: &Path) -> Result<()> {
-    for directory in needed(config, socket) {
+    for directory in needed(config, account, socket) {
         let ServerDirectory {
             path,
             mode,
@@ -35,6 +36,16 @@ pub fn prepare(config: &Config, account: &ServerAccount, socket: &Path) -> Resul
         create(path, *mode, account)
             .with_context(|| format!("cannot create {} ({setting})", path.display()))?;
         check(path, account).with_context(|| setting.to_string())?;
+    }
+    if config.tenant.process != Some(TenantProcess::Shared) {
+        let code = user_code_dir(&account.code_dir(config));
+        let wrong = || {
+            format!(
+                "cannot open {} to users' processes (sandbox.cache_dir)",
+                code.display()
+            )
+        };
+        open_to_group(&code, account).with_context(wrong)?;
     }
     // A server that ran as root before has left files that belong to root.
     let files = [
@@ -50,7 +61,7 @@ pub fn prepare(config: &Config, account: &ServerAccount, socket: &Path) -> Resul
     Ok(())
 }
 
-fn needed(config: &Config, socket: &Path) -> Vec<ServerDirectory> {
+fn needed(config: &Config, account: &ServerAccount, socket: &Path) -> Vec<ServerDirectory> {
     let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
     let mut needed = vec![ServerDirectory {
         path: parent(socket),
@@ -74,14 +85,12 @@ fn needed(config: &Config, socket: &Path) -> Vec<ServerDirectory> {
             setting,
         })
     }));
-    let code = config.sandbox.cache_dir.clone();
+    let code = account.code_dir(config);
     let directories = [
         ("events.spill_dir", config.events.spill_dir.clone(), 0o700),
-        (
-            "sandbox.cache_dir",
-            Some(code.unwrap_or_else(|| USUAL_CACHE.into())),
-            0o700,
-        ),
+        // First, since a directory above both that is missing gets its mode.
+        ("sandbox.cache_dir", Some(user_code_dir(&code)), 0o750),
+        ("sandbox.cache_dir", Some(code), 0o700),
         // Tools of all users find the server by files there.
         ("tools.session_dir", config.tools.session_dir.clone(), 0o755),
     ];
@@ -110,6 +119,23 @@ fn create(path: &Path, mode: u32, account: &ServerAccount) -> std::io::Result<()
             Err(error) => return Err(error),
         }
         chown(path, Some(account.identity.uid), Some(account.identity.gid))?;
+    }
+    Ok(())
+}
+
+/// Permission bit by which the group of a directory enters it.
+const GROUP_ENTERS: u32 = 0o010;
+
+/// Lets the group of the server's user enter this directory and those above it, as far as they are the
+/// server's own. Processes of users have this group, and read the code that was compiled for them.
+fn open_to_group(path: &Path, account: &ServerAccount) -> std::io::Result<()> {
+    for directory in path.ancestors() {
+        let found = fs::metadata(directory)?;
+        let is_own = found.uid() == account.identity.uid && found.gid() == account.identity.gid;
+        if is_own && found.mode() & GROUP_ENTERS == 0 {
+            let mode = (found.mode() & 0o7777) | GROUP_ENTERS;
+            fs::set_permissions(directory, fs::Permissions::from_mode(mode))?;
+        }
     }
     Ok(())
 }

@@ -7,10 +7,11 @@ mod starter;
 pub use account::{ServerAccount, as_owner_of};
 pub use starter::{ProcessStarter, StartOrder, StartedProcess};
 
-use crate::{compiler, confinement::refused_calls, helper, server_signals::ServerSignals};
+use crate::{compiler, confinement::refused_calls, helper, server_signals::ServerSignals, tenant};
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
 use peal_confinement::{Confinement, ProcessRole};
+use peal_system::tenant_cgroup::TenantCgroups;
 use starter::StarterSocket;
 use std::{
     ffi::OsString,
@@ -46,6 +47,12 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
             .enforce()
             .context("cannot confine the supervisor")?;
     }
+    // Before any other process is started, so that all are in the group of this one.
+    let groups = TenantCgroups::prepare()
+        .inspect_err(
+            |error| tracing::info!(%error, "processes of users share the limits of the service"),
+        )
+        .ok();
     let (starter, servers_end) = StarterSocket::pair().context("cannot make a pair of sockets")?;
     let runtime = crate::node::runtime()?;
     runtime.block_on(async {
@@ -54,6 +61,14 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
         let start = |order: StartOrder| match order {
             StartOrder::Helper => helper::spawn(config, account.identity.uid),
             StartOrder::Compiler => compiler::spawn(config, Some(account)),
+            StartOrder::TenantRuntime { uid } => {
+                let started = tenant::spawn(config, account, uid)?;
+                if let Some(groups) = &groups {
+                    let placed = groups.place(uid, started.child.id(), tenant::shares(config));
+                    placed.with_context(|| format!("cannot limit the process of user {uid}"))?;
+                }
+                Ok(started)
+            }
         };
         let serving = starter.serve(start);
         tokio::pin!(serving);

@@ -70,6 +70,11 @@ pub enum StartOrder {
     Helper,
     /// Compiler of users' components.
     Compiler,
+    /// Process that runs the modules of a user.
+    TenantRuntime {
+        /// The user.
+        uid: u32,
+    },
 }
 
 /// Reply to an order. The socket comes with it.

@@ -5,13 +5,13 @@ use peal_core::{
     order::Registrations,
     registration::{HandlerRegistration, RegistrationError, RegistrationId},
 };
-use peal_sandbox::Module;
+use peal_tenant::LoadedModule;
 use std::sync::Arc;
 
 /// Module in a chain, with its registrations at the time it is added.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainModule {
-    pub(super) module: Arc<Module>,
+    pub(super) module: LoadedModule,
     pub(super) registrations: Vec<(HandlerRegistration, HostedHandler)>,
 }
 
@@ -20,13 +20,13 @@ pub(crate) struct ChainModule {
 pub(crate) struct ChainModules {
     pub(super) registrations: Registrations<HostedHandler>,
     /// All modules, including those that have deregistered everything.
-    pub(super) modules: Vec<Arc<Module>>,
+    pub(super) modules: Vec<LoadedModule>,
 }
 
 /// Registration that is not possible in a new set.
 #[derive(Debug)]
 pub(super) struct RegistrationConflict {
-    pub(super) module: Arc<Module>,
+    pub(super) module: LoadedModule,
     pub(super) error: RegistrationError,
 }
 
@@ -76,17 +76,17 @@ impl ChainModules {
         (new, conflicts)
     }
 
-    pub(super) fn has(&self, module: &Arc<Module>) -> bool {
-        self.modules.iter().any(|own| Arc::ptr_eq(own, module))
+    pub(super) fn has(&self, module: &LoadedModule) -> bool {
+        self.modules.iter().any(|own| own.is_same(module))
     }
 
     /// Returns the registrations of a module in the order in which they were made, on which their
     /// placement depends.
-    fn registrations_of(&self, module: &Arc<Module>) -> Vec<KeptRegistration<'_>> {
+    fn registrations_of(&self, module: &LoadedModule) -> Vec<KeptRegistration<'_>> {
         let mut own: Vec<KeptRegistration<'_>> = self
             .registrations
             .iter()
-            .filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module))
+            .filter(|(_, _, handler)| handler.module.is_same(module))
             .collect();
         own.sort_by_key(|kept| kept.0);
         own

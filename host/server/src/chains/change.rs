@@ -6,8 +6,7 @@ use peal_core::{
     registration::{HandlerRegistration, Mode, RegistrationError, RegistrationId},
 };
 use peal_model::{ModuleRegistration, RegistrationChange};
-use peal_sandbox::Module;
-use std::sync::Arc;
+use peal_tenant::LoadedModule;
 
 /// Upper bound of the registrations of one module in a chain. It equals the bound at its start.
 const MAX_REGISTRATIONS: usize = 64;
@@ -20,7 +19,7 @@ const MAX_PROCS: usize = 1024;
 /// Returns the registration that a module of this owner requests, and its handler.
 pub(super) fn requested_registration(
     owner: &Owner,
-    module: &Arc<Module>,
+    module: &LoadedModule,
     request: &ModuleRegistration,
     mode: Mode,
 ) -> Result<(HandlerRegistration, HostedHandler), RegistrationError> {
@@ -47,7 +46,7 @@ pub(super) fn requested_registration(
 pub(super) fn apply(
     chain: &mut Registrations<HostedHandler>,
     owner: &Owner,
-    module: &Arc<Module>,
+    module: &LoadedModule,
     change: RegistrationChange,
 ) {
     match change {
@@ -56,7 +55,7 @@ pub(super) fn apply(
             let id = RegistrationId(number);
             if chain
                 .get(id)
-                .is_some_and(|(_, handler)| Arc::ptr_eq(&handler.module, module))
+                .is_some_and(|(_, handler)| handler.module.is_same(module))
             {
                 chain.deregister(id);
             }
@@ -64,7 +63,7 @@ pub(super) fn apply(
         RegistrationChange::Register(request) => {
             let own = chain
                 .iter()
-                .filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module));
+                .filter(|(_, _, handler)| handler.module.is_same(module));
             let (count, codes) = own.fold(
                 (0, request.codes.len()),
                 |(count, codes), (_, registration, _)| {

@@ -9,7 +9,7 @@ use peal_core::{
     registration::{EventCodes, HandlerRegistration, Mode, RegistrationError},
 };
 use peal_model::ModuleRegistration;
-use peal_sandbox::Module;
+use peal_tenant::LoadedModule;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Chains of one server, before it starts or before they replace its current ones.
@@ -41,7 +41,7 @@ impl HostedChains {
         let modules = self.owners.entry(owner.clone()).or_default();
         match modules
             .iter_mut()
-            .find(|member| Arc::ptr_eq(&member.module, &handler.module))
+            .find(|member| member.module.is_same(&handler.module))
         {
             Some(member) => member.registrations.push((registration, handler)),
             None => {
@@ -59,7 +59,7 @@ impl HostedChains {
     pub fn register_requested(
         &mut self,
         owner: Owner,
-        module: &Arc<Module>,
+        module: &LoadedModule,
         request: &ModuleRegistration,
         mode: Mode,
     ) -> Result<(), RegistrationError> {
@@ -83,7 +83,7 @@ impl HostedChains {
     /// Returns an error if the registrations of a new module are not possible beside those added so
     /// far. A module that stays is not checked: it may be placed next to handlers that are added
     /// later or were removed. Its conflicts are found when the chain is replaced.
-    fn check(&self, owner: &Owner, module: &Arc<Module>) -> Result<(), RegistrationError> {
+    fn check(&self, owner: &Owner, module: &LoadedModule) -> Result<(), RegistrationError> {
         let empty = Arc::default();
         let before: &ChainModules = self.before.get(owner).unwrap_or(&empty);
         let (_, conflicts) = before.replaced_by(
@@ -95,7 +95,7 @@ impl HostedChains {
         // Conflicts of other modules were reported when those were added.
         let own = conflicts
             .into_iter()
-            .find(|conflict| Arc::ptr_eq(&conflict.module, module) && !before.has(module));
+            .find(|conflict| conflict.module.is_same(module) && !before.has(module));
         own.map_or(Ok(()), |conflict| Err(conflict.error))
     }
 }

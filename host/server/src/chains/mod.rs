@@ -25,7 +25,8 @@ use crate::{
 };
 use peal_core::{owner::Owner, server::EventBudget, user_scope::UserScope};
 use peal_model::{Event, Nspace, UserIdentity};
-use peal_sandbox::{GuestPool, Module};
+use peal_sandbox::GuestPool;
+use peal_tenant::LoadedModule;
 use queue::Route;
 use std::{
     sync::{
@@ -45,15 +46,18 @@ use worker::ChainWorker;
 #[derive(Clone, Debug)]
 pub struct HostedHandler {
     /// The module.
-    pub module: Arc<Module>,
+    pub module: LoadedModule,
     /// Tag that the module gave the registration; zero for registrations of the configuration.
     pub tag: u32,
 }
 
 impl HostedHandler {
     /// Returns the handler of a module for a registration of the configuration.
-    pub fn new(module: Arc<Module>) -> HostedHandler {
-        HostedHandler { module, tag: 0 }
+    pub fn new(module: impl Into<LoadedModule>) -> HostedHandler {
+        HostedHandler {
+            module: module.into(),
+            tag: 0,
+        }
     }
 }
 

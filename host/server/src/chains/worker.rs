@@ -20,9 +20,15 @@ use peal_core::{
 };
 use peal_model::{Event, Nspace, RegistrationChange, Status, UserIdentity};
 use peal_sandbox::{
-    DeferredControl, DeferredLog, EventCall, GuestPool, Module, Notification, Role,
+    CallFailure, DeferredControl, DeferredLog, EventCall, GuestPool, HandlerResult, Notification,
+    Role,
 };
-use std::sync::{Arc, atomic::Ordering};
+use peal_tenant::{ChainOrder, HandlerCall, HandlerReply, LoadedModule, TenantModule};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+    vec,
+};
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
@@ -131,14 +137,7 @@ impl ChainWorker {
             return None;
         }
         let source = passing.entered.source;
-        let meters = self.meters.clone();
-        let shared = self.shared.clone();
-        let number = passing.entered.number;
-        let walked = on_guest_thread(&self.pool, move || {
-            walk(run, (number, source), &meters, &shared)
-        })
-        .await;
-        let Some(walked) = walked else {
+        let Some(walked) = self.walked(run, &passing.entered).await else {
             self.shared.metrics.counters().chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.entered.event.code, "event dropped: no guest thread available");
             return None;
@@ -203,6 +202,36 @@ impl ChainWorker {
             .await;
         }
         passing.answer()
+    }
+
+    /// Calls the handlers of a chain, on a guest thread or in the process of their user. Returns none if
+    /// no guest thread takes the chain.
+    async fn walked(
+        &self,
+        run: ChainRun<HostedHandler>,
+        entered: &ChainEvent,
+    ) -> Option<ChainRunEnd> {
+        let runtime = run
+            .members()
+            .find_map(|member| member.handler.module.tenant())
+            .map(|module| module.runtime().clone());
+        if let Some(runtime) = runtime {
+            let replies = runtime.run_chain(chain_order(&run, entered)).await;
+            let mut caller = TenantReplies(replies.into_iter());
+            return Some(walk(run, &mut caller, &self.meters, &self.shared));
+        }
+        let meters = self.meters.clone();
+        let shared = self.shared.clone();
+        let (number, identity) = (entered.number, entered.source);
+        on_guest_thread(&self.pool, move || {
+            let mut caller = ModuleCaller {
+                number,
+                identity,
+                watch: Stopwatch::start(),
+            };
+            walk(run, &mut caller, &meters, &shared)
+        })
+        .await
     }
 
     /// Passes on a request of a handler. Ignore the error: a stopping server accepts no requests.
@@ -278,19 +307,111 @@ struct ChainRunEnd {
     finished: Arc<ChainEnd>,
     raised: Vec<Notification>,
     /// Registration changes that modules requested.
-    changes: Vec<(Arc<Module>, RegistrationChange)>,
+    changes: Vec<(LoadedModule, RegistrationChange)>,
     /// Job control that modules requested.
-    controls: Vec<(Arc<Module>, DeferredControl)>,
+    controls: Vec<(LoadedModule, DeferredControl)>,
     /// Log requests of modules.
     reports: Vec<DeferredLog>,
     /// Shadow handlers with their positions in the chain.
     shadows: Vec<PendingHandler<HostedHandler>>,
 }
 
-/// Runs the whole chain, one handler after the other. Runs on a guest thread.
+/// Result of a handler.
+struct HandlerReturn {
+    result: HandlerResult,
+    time: Duration,
+}
+
+/// Source of the results of handlers.
+trait HandlerCaller {
+    /// Returns the result of the next handler.
+    fn call(&mut self, pending: &PendingHandler<HostedHandler>) -> HandlerReturn;
+}
+
+/// Calls modules in this process.
+struct ModuleCaller {
+    number: u64,
+    identity: Option<UserIdentity>,
+    watch: Stopwatch,
+}
+
+impl HandlerCaller for ModuleCaller {
+    fn call(&mut self, pending: &PendingHandler<HostedHandler>) -> HandlerReturn {
+        let member = pending.member();
+        let result = match member.handler.module.here() {
+            Some(module) => module.handle(&EventCall {
+                number: self.number,
+                registration: member.id.0,
+                tag: member.handler.tag,
+                event: pending.event_with_object(),
+                identity: self.identity,
+                steps: pending.steps().clone(),
+            }),
+            None => unavailable("module runs in another process than its chain"),
+        };
+        HandlerReturn {
+            result,
+            time: self.watch.lap(),
+        }
+    }
+}
+
+/// Results of handlers that were called in the process of their user.
+struct TenantReplies(vec::IntoIter<HandlerReply>);
+
+impl HandlerCaller for TenantReplies {
+    fn call(&mut self, pending: &PendingHandler<HostedHandler>) -> HandlerReturn {
+        let module = pending.member().handler.module.tenant();
+        match (self.0.next(), module) {
+            (Some(reply), Some(module)) => {
+                module.follow(&reply);
+                HandlerReturn {
+                    result: reply.result,
+                    time: reply.time,
+                }
+            }
+            // A process that keeps to the protocol sends a result for each handler.
+            _ => HandlerReturn {
+                result: unavailable("process of the user's modules sent no result"),
+                time: Duration::ZERO,
+            },
+        }
+    }
+}
+
+fn unavailable(reason: &str) -> HandlerResult {
+    HandlerResult::from(CallFailure::unavailable(reason))
+}
+
+/// Returns the order to call the handlers of a chain in the process of their user.
+fn chain_order(run: &ChainRun<HostedHandler>, entered: &ChainEvent) -> ChainOrder {
+    // A shadow handler is called after the chain.
+    let active = || {
+        run.members()
+            .filter(|member| member.registration.mode == Mode::Active)
+            .filter_map(|member| Some((member, member.handler.module.tenant()?)))
+    };
+    let handlers = active().map(|(member, module)| HandlerCall {
+        module: module.number(),
+        registration: member.id.0,
+        tag: member.handler.tag,
+        name: member.registration.name.clone(),
+        object: member.registration.object.clone(),
+    });
+    ChainOrder {
+        event_number: entered.number,
+        event: entered.event.clone(),
+        identity: entered.source,
+        steps: Arc::default(),
+        handlers: handlers.collect(),
+        time: TenantModule::chain_time(active().map(|(_, module)| &**module)),
+    }
+}
+
+/// Takes the steps of a chain with the results of its handlers.
 fn walk(
     mut run: ChainRun<HostedHandler>,
-    (number, identity): (u64, Option<UserIdentity>),
+    caller: &mut impl HandlerCaller,
     meters: &RoleMeters,
     shared: &SharedChain,
 ) -> ChainRunEnd {
@@ -299,7 +420,6 @@ fn walk(
     let mut shadows = Vec::new();
     let mut controls = Vec::new();
     let mut reports = Vec::new();
-    let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
             NextHandler::Call(call) => call,
@@ -325,18 +445,11 @@ fn walk(
             run = call.finish(HandlerOutcome::status(Status::PEAL_ERR_MODULE_UNAVAILABLE));
             continue;
         }
+        let HandlerReturn { result, time } = caller.call(&call);
         let member = call.member();
-        let result = member.handler.module.handle(&EventCall {
-            number,
-            registration: member.id.0,
-            tag: member.handler.tag,
-            event: call.event_with_object(),
-            identity,
-            steps: call.steps().clone(),
-        });
         meters.called(
             member.handler.module.name(),
-            watch.lap(),
+            time,
             &result.usage,
             result.failure.as_ref(),
         );

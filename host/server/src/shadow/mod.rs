@@ -14,8 +14,13 @@ use peal_core::{
 };
 use peal_model::{Event, PolicyOutcome, PolicyRequest, UserIdentity, code, counted};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
+use peal_tenant::{ChainOrder, HandlerCall, LoadedModule, TenantModule};
 use reports::{ShadowCall, ShadowReports};
 use std::{collections::VecDeque, fmt, sync::Arc};
+use tokio::sync::Semaphore;
+
+/// Upper bound of the calls of shadow handlers that run in the processes of users at once.
+const MAX_ELSEWHERE: usize = 16;
 
 /// Shadow modules of a server.
 #[derive(Clone)]
@@ -23,6 +28,8 @@ pub struct Shadows(Arc<Inner>);
 
 struct Inner {
     pool: Arc<GuestPool>,
+    /// Seats of calls in other processes.
+    elsewhere: Arc<Semaphore>,
     reports: ShadowReports,
     metrics: Arc<Metrics>,
 }
@@ -46,6 +53,7 @@ impl Shadows {
     pub(crate) fn new(pool: &Arc<GuestPool>, metrics: &Arc<Metrics>) -> Shadows {
         Shadows(Arc::new(Inner {
             pool: pool.clone(),
+            elsewhere: Arc::new(Semaphore::new(MAX_ELSEWHERE)),
             reports: ShadowReports::default(),
             metrics: metrics.clone(),
         }))
@@ -77,9 +85,57 @@ impl Shadows {
         source: Option<UserIdentity>,
         actual: Arc<ChainEnd>,
     ) {
-        let module = pending.member().handler.module.clone();
-        self.run(owner, module, move |module| {
-            call_handler(module, &pending, source, &actual)
+        match pending.member().handler.module.clone() {
+            LoadedModule::Here(module) => self.run(owner, module, move |module| {
+                let result = module.handle(&event_call(&pending, source));
+                handler_outcome(&pending, &actual, result)
+            }),
+            LoadedModule::Tenant(module) => {
+                self.run_elsewhere(owner, module, pending, source, actual);
+            }
+        }
+    }
+
+    /// Calls a shadow handler in the process of its user.
+    fn run_elsewhere(
+        &self,
+        owner: &Owner,
+        module: Arc<TenantModule>,
+        pending: PendingHandler<HostedHandler>,
+        source: Option<UserIdentity>,
+        actual: Arc<ChainEnd>,
+    ) {
+        let inner = self.0.clone();
+        let owner = owner.clone();
+        let shadow = LoadedModule::Tenant(module.clone());
+        let Ok(seat) = inner.elsewhere.clone().try_acquire_owned() else {
+            inner.metrics.counters().shadow_calls_skipped.count();
+            inner.reports.missed(&owner, &shadow);
+            return;
+        };
+        let member = pending.member();
+        let order = ChainOrder {
+            event_number: 0,
+            event: pending.event().clone(),
+            identity: source,
+            steps: pending.steps().clone(),
+            handlers: vec![HandlerCall {
+                module: module.number(),
+                registration: member.id.0,
+                tag: member.handler.tag,
+                name: member.registration.name.clone(),
+                object: member.registration.object.clone(),
+            }],
+            time: TenantModule::chain_time([&*module]),
+        };
+        tokio::spawn(async move {
+            let reply = module.runtime().run_chain(order).await.pop();
+            let Some(reply) = reply else { return };
+            module.follow(&reply);
+            inner.metrics.counters().shadow_calls.count();
+            let seen = handler_outcome(&pending, &actual, reply.result);
+            inner.reports.note(&owner, &shadow, seen);
+            drop(seat);
         });
     }
 
@@ -96,11 +152,11 @@ impl Shadows {
         let looked = self.0.pool.try_run(move || {
             let seen = look(&shadow);
             inner.metrics.counters().shadow_calls.count();
-            inner.reports.note(&owner_copy, &shadow, seen);
+            inner.reports.note(&owner_copy, &shadow.into(), seen);
         });
         if looked.is_err() {
             self.0.metrics.counters().shadow_calls_skipped.count();
-            self.0.reports.missed(owner, &module);
+            self.0.reports.missed(owner, &module.into());
         }
     }
 }
@@ -220,26 +276,30 @@ fn describe_request(request: &PolicyRequest) -> String {
     format!("{summary}, by {requester}{user}")
 }
 
-/// Calls a shadow handler and describes the effects that it would have had.
-fn call_handler(
-    module: &Module,
+/// Returns the call of a shadow handler.
+fn event_call(
     pending: &PendingHandler<HostedHandler>,
     identity: Option<UserIdentity>,
-    actual: &ChainEnd,
-) -> ShadowCall {
+) -> EventCall {
     let member = pending.member();
-    let event = pending.event_with_object();
-    let steps = pending.steps().clone();
-    let behind = actual.steps.len().saturating_sub(steps.len());
-    let about = describe_event(&event);
-    let call = EventCall {
+    EventCall {
         number: 0,
         registration: member.id.0,
         tag: member.handler.tag,
-        event,
+        event: pending.event_with_object(),
         identity,
-        steps,
-    };
+        steps: pending.steps().clone(),
+    }
+}
+
+/// Describes the effects that a shadow handler would have had.
+fn handler_outcome(
+    pending: &PendingHandler<HostedHandler>,
+    actual: &ChainEnd,
+    result: HandlerResult,
+) -> ShadowCall {
+    let behind = actual.steps.len().saturating_sub(pending.steps().len());
+    let about = describe_event(pending.event());
     let HandlerResult {
         status,
         notifications,
@@ -248,7 +308,7 @@ fn call_handler(
         reports,
         failure,
         ..
-    } = module.handle(&call);
+    } = result;
     let mut would = Vec::new();
     if status == code::PMIX_EVENT_ACTION_COMPLETE && behind > 0 {
         would.push(format!(

@@ -1,7 +1,8 @@
 //! Reports about shadow modules: calls, outcomes, and differences from what happened.
 use crate::admin::{ShadowDifference, ShadowReport};
 use peal_core::owner::Owner;
-use peal_sandbox::{Digest, Module};
+use peal_sandbox::Digest;
+use peal_tenant::LoadedModule;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -100,12 +101,12 @@ fn now() -> u64 {
 pub(super) struct ShadowReports(Mutex<BTreeMap<(Owner, String), ShadowStats>>);
 
 impl ShadowReports {
-    pub(super) fn note(&self, owner: &Owner, module: &Module, seen: ShadowCall) {
+    pub(super) fn note(&self, owner: &Owner, module: &LoadedModule, seen: ShadowCall) {
         self.update(owner, module, |stats| stats.note(seen));
     }
 
     /// Counts a call that was skipped because too many were waiting.
-    pub(super) fn missed(&self, owner: &Owner, module: &Module) {
+    pub(super) fn missed(&self, owner: &Owner, module: &LoadedModule) {
         self.update(owner, module, |stats| stats.missed += 1);
     }
 
@@ -136,7 +137,7 @@ impl ShadowReports {
     }
 
     /// Updates the report about a module. Another component of the same name starts a new report.
-    fn update(&self, owner: &Owner, module: &Module, work: impl FnOnce(&mut ShadowStats)) {
+    fn update(&self, owner: &Owner, module: &LoadedModule, work: impl FnOnce(&mut ShadowStats)) {
         let mut stats_by_module = self.stats_by_module();
         let key = (owner.clone(), module.name().to_owned());
         let stats = stats_by_module

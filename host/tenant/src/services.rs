@@ -1,0 +1,198 @@
+//! Services of a user's modules, and what modules cause beside their results. Everything here comes from
+//! a process that the user's components may have taken over, so that each module gets only what its own
+//! [`Services`] have.
+use crate::{
+    message::{
+        DirectoryWork, FROM_RUNTIME, LineLevel, MAX_LINES, Offer, ServiceAnswer, ServiceCall,
+        ServiceRequest, SideEffects, TO_RUNTIME, TraceLine,
+    },
+    runtime::ModuleTable,
+};
+use peal_frames::{FrameReader, ReadMessageError, encode};
+use peal_model::{Status, code};
+use peal_sandbox::{MAX_PATH, MAX_STATE_KEY, MAX_STATE_VALUE, Services};
+use std::{io::Write, os::unix::net::UnixStream, sync::Arc};
+
+/// Longest line of a module in the trace, in characters.
+const MAX_LINE: usize = 8192;
+
+/// Bound on the procs in one request.
+const MAX_PROCS: usize = 1024;
+
+/// Thread that answers the requests of one process.
+pub(crate) struct ServiceThread {
+    /// User of the modules.
+    pub(crate) uid: u32,
+    /// Server's end of the third connection.
+    pub(crate) stream: UnixStream,
+    /// Modules of the user.
+    pub(crate) modules: Arc<ModuleTable>,
+}
+
+impl ServiceThread {
+    /// Answers requests until the process ends.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = self.answer_all() {
+            tracing::warn!(uid = self.uid, %error, "requests of a user's modules no longer answered");
+        }
+    }
+
+    fn answer_all(&mut self) -> Result<(), ReadMessageError> {
+        let mut reader = FrameReader::new(self.stream.try_clone()?, FROM_RUNTIME);
+        while let Some(call) = reader.next_message::<ServiceCall>()? {
+            let answer = self.answer(call).unwrap_or_else(ServiceAnswer::Refused);
+            self.stream.write_all(&encode(&answer, TO_RUNTIME)?)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, call: ServiceCall) -> Result<ServiceAnswer, Status> {
+        let module = self
+            .modules
+            .get(call.module)
+            .ok_or(code::PMIX_ERR_NOT_FOUND)?;
+        answer(module.services(), call.request)
+    }
+}
+
+/// Answers a request with the services of its module. The limits are those that a module in this process
+/// has.
+fn answer(services: &Services, request: ServiceRequest) -> Result<ServiceAnswer, Status> {
+    let state = || {
+        services
+            .state
+            .as_deref()
+            .ok_or(code::PMIX_ERR_NOT_AVAILABLE)
+    };
+    match request {
+        ServiceRequest::Samples { instance } => {
+            let recorder = services.recorder.as_ref();
+            let is_wanted = recorder.is_some_and(|recorder| recorder.samples(instance));
+            Ok(ServiceAnswer::Decision(if is_wanted {
+                Offer::Offered
+            } else {
+                Offer::Missing
+            }))
+        }
+        ServiceRequest::GetState { key } => Ok(match state()?.get(checked_key(&key)?)? {
+            Some(bytes) => ServiceAnswer::Bytes(bytes.into()),
+            None => ServiceAnswer::Nothing,
+        }),
+        ServiceRequest::SetState { key, value } => {
+            if value.as_slice().len() > MAX_STATE_VALUE {
+                return Err(code::PMIX_ERR_BAD_PARAM);
+            }
+            state()?.set(checked_key(&key)?, value.as_slice())?;
+            Ok(ServiceAnswer::Done)
+        }
+        ServiceRequest::DeleteState { key } => {
+            state()?.delete(checked_key(&key)?)?;
+            Ok(ServiceAnswer::Done)
+        }
+        ServiceRequest::ListState { prefix } => {
+            if prefix.len() > MAX_STATE_KEY {
+                return Err(code::PMIX_ERR_BAD_PARAM);
+            }
+            Ok(ServiceAnswer::Names(state()?.keys(&prefix)?))
+        }
+        ServiceRequest::Usage { procs } => {
+            if procs.len() > MAX_PROCS {
+                return Err(code::PMIX_ERR_BAD_PARAM);
+            }
+            let usage = services.usage.as_deref();
+            let usage = usage.ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+            Ok(ServiceAnswer::Infos(usage.of(&procs)?))
+        }
+        ServiceRequest::Directory {
+            directory,
+            path,
+            work,
+        } => {
+            if path.len() > MAX_PATH {
+                return Err(code::PMIX_ERR_BAD_PARAM);
+            }
+            let directory = services.files.get(&directory);
+            let directory = directory.ok_or(code::PMIX_ERR_NOT_FOUND)?;
+            match work {
+                DirectoryWork::Read => Ok(ServiceAnswer::Bytes(directory.read(&path)?.into())),
+                DirectoryWork::Write { bytes, place } => {
+                    directory.write(&path, bytes.as_slice(), place)?;
+                    Ok(ServiceAnswer::Done)
+                }
+                DirectoryWork::Remove => {
+                    directory.remove(&path)?;
+                    Ok(ServiceAnswer::Done)
+                }
+                DirectoryWork::List => Ok(ServiceAnswer::Names(directory.entries(&path)?)),
+            }
+        }
+    }
+}
+
+fn checked_key(key: &str) -> Result<&str, Status> {
+    match key.len() {
+        1..=MAX_STATE_KEY => Ok(key),
+        _ => Err(code::PMIX_ERR_BAD_PARAM),
+    }
+}
+
+/// Carries out what modules have caused beside their results. May wait for room in the audit trail.
+pub(crate) fn carry_out(uid: u32, modules: &ModuleTable, effects: SideEffects) {
+    let SideEffects {
+        records,
+        quarantined,
+        lines,
+        lines_left_out,
+    } = effects;
+    for record in records {
+        // A module that was removed has its last records before that.
+        if let Some(module) = modules.get(record.module)
+            && let Some(recorder) = &module.services().recorder
+        {
+            recorder.record(record.record);
+        }
+    }
+    for line in lines.into_iter().take(MAX_LINES) {
+        trace(uid, line);
+    }
+    if lines_left_out > 0 {
+        tracing::warn!(target: "peal::guest", uid, left_out = lines_left_out, "trace lines of a user's modules left out");
+    }
+    for report in quarantined {
+        if let Some(module) = modules.get(report.module)
+            && let Some(notify) = &module.services().on_quarantine
+        {
+            notify(&report.report);
+        }
+    }
+}
+
+/// Writes a line to the trace. The process may have been taken over, so that the text is escaped here.
+fn trace(uid: u32, line: TraceLine) {
+    let plain = |text: &str| -> String {
+        text.chars()
+            .take(MAX_LINE)
+            .flat_map(|character| {
+                let is_control = character.is_control();
+                let escaped = is_control.then(|| character.escape_debug());
+                let same = (!is_control).then_some(character);
+                escaped.into_iter().flatten().chain(same)
+            })
+            .collect()
+    };
+    let module = plain(&line.module);
+    let message = plain(&line.message);
+    macro_rules! write {
+        ($level:ident) => {
+            tracing::event!(target: "peal::guest", tracing::Level::$level, module, uid, "{message}")
+        };
+    }
+    match line.level {
+        LineLevel::Error => write!(ERROR),
+        LineLevel::Warn => write!(WARN),
+        LineLevel::Info => write!(INFO),
+        LineLevel::Debug => write!(DEBUG),
+        LineLevel::Trace => write!(TRACE),
+        LineLevel::Off => {}
+    }
+}
