@@ -16,6 +16,10 @@ use std::{
 /// Default socket of root's server.
 const SYSTEM: &str = "/run/peal/admin.sock";
 
+/// Directory of the sockets of servers that launchers of root have started. That of [`SYSTEM`] belongs to
+/// the user of the node's server, and another user could replace sockets in it.
+const LAUNCHERS: &str = "/run/peal-launchers";
+
 /// Returns the default socket of a server of this user.
 pub fn usual_socket() -> PathBuf {
     if geteuid().is_root() {
@@ -35,6 +39,9 @@ pub const LAUNCHER_SOCKETS: &str = "launcher-";
 /// Returns the socket of a server that one launcher has started. Several run at once.
 pub fn launcher_socket() -> PathBuf {
     let name = format!("{LAUNCHER_SOCKETS}{}.sock", std::process::id());
+    if geteuid().is_root() {
+        return Path::new(LAUNCHERS).join(name);
+    }
     usual_socket().with_file_name(name)
 }
 

@@ -325,9 +325,9 @@ impl Actor {
                 self.state.modex_request(id, proc)
             }
             ActorMessage::RespecifyJob { spec, done } => {
-                self.state.respecify_job(spec);
+                let actions = self.state.respecify_job(spec);
                 let _ = done.send(());
-                Vec::new()
+                actions
             }
             ActorMessage::HostRegistered { id, answer } => self.state.host_registered(id, answer),
             ActorMessage::HostRegisters(codes) => {

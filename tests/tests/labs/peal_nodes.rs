@@ -85,7 +85,7 @@ impl Daemons {
         let servers = nodes_of(lab).map(|node| {
             let mut command = node.command(COMMAND);
             command
-                .args(["serve", "--config", CONFIG])
+                .arg("serve")
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null());
@@ -154,7 +154,13 @@ impl WaitingJob {
 }
 
 /// Directories in which jobs and their servers keep files.
-const DIRECTORIES: [&str; 4] = ["/tmp", "/dev/shm", "/run/peal", "/var/spool/slurmd"];
+const DIRECTORIES: [&str; 5] = [
+    "/tmp",
+    "/dev/shm",
+    "/run/peal",
+    "/run/peal-launchers",
+    "/var/spool/slurmd",
+];
 
 /// Beginnings of the names of files that belong to no job and to no server.
 const LASTING_FILES: [&str; 4] = ["cred_state", "hwloc_topo", "peal-0", ".peal.lock"];

@@ -1,6 +1,6 @@
 //! Jobs under Slurm whose servers are Peal's: the library is in the place of the installed one, and Slurm is unchanged.
 use super::{
-    peal_nodes::{Configuration, Daemons, libraries, peal_on, peal_servers, start},
+    peal_nodes::{Configuration, Daemons, libraries, nodes_of, peal_on, peal_servers, start},
     probes::{ABORT, BARRIER, HEARD_ON_NODE, LOCAL_EVENT, NO_GROUPS, QUERY},
     slurm::{check_hello, check_jobs_and_ranks},
 };
@@ -53,9 +53,8 @@ fn procs_on_three_nodes_use_servers_that_slurm_starts() {
     // Nothing of them is left when the job has ended.
     lab.wait_for_end_of_jobs().unwrap();
     for node in lab.lab.nodes() {
-        let left = run(node
-            .command("sh")
-            .args(["-c", "ls /run/peal 2>/dev/null; pgrep -x peal"]));
+        let left = "find /run/peal /run/peal-launchers -mindepth 1; pgrep -x peal";
+        let left = run(node.command("sh").args(["-c", left]));
         assert_eq!(left.stdout, "", "{}", node.name());
     }
 }
@@ -112,12 +111,18 @@ fn peal_under_slurm_serves_more_than_the_stock_library() {
 #[needs(slurm_lab)]
 #[test]
 fn server_of_the_node_serves_the_jobs_of_slurm() {
-    let config = Configuration::new("[hosts]\nsocket = \"/run/peal/hosts.sock\"\n");
+    let config = Configuration::new(
+        "[hosts]\nsocket = \"/run/peal/hosts.sock\"\n[sandbox]\ncache_dir = \"/run/peal-cache\"\n",
+    );
     let lab = start(
         PROBE_NODES,
         &peal_servers(ClientLibrary::Stock),
         &config.path(),
     );
+    // The servers run as this user.
+    for node in nodes_of(&lab) {
+        run(node.command("useradd").args(["--system", "peal"])).expect_status(0);
+    }
     let _daemons = Daemons::start(&lab);
     check_hello(&lab, PROBE_NODES, 2);
     // Both procs of the node have connected to it, and the library that Slurm has loaded.
@@ -131,4 +136,7 @@ fn server_of_the_node_serves_the_jobs_of_slurm() {
     // The server goes on, and the job is gone.
     let jobs = peal_on(&lab, "n1", &["job", "list", "--json"]).expect_status(0);
     assert_eq!(jobs.stdout.trim(), "[]");
+    // Beside the directories of its user, Slurm's own servers have theirs.
+    peal_on(&lab, "n2", &["stop", "--wait"]).expect_status(0);
+    check_hello(&lab, PROBE_NODES, 2);
 }

@@ -24,6 +24,9 @@ use tokio::process::{Child, Command};
 /// Value of `XDG_CACHE_HOME` of a supervised server, so that compiled code is in [`USUAL_CACHE`].
 const CACHE_HOME: &str = "/var/cache";
 
+/// Value of `XDG_CONFIG_HOME` of a supervised server, so that it reads the configuration of root's server.
+const CONFIG_HOME: &str = "/etc";
+
 /// Variable in which the service manager names the process that its watchdog watches.
 const WATCHDOG_PID: &str = "WATCHDOG_PID";
 
@@ -110,6 +113,7 @@ fn start_server(account: &ServerAccount, admin_socket: &Path, socket: OwnedFd) -
         .gid(account.identity.gid)
         .env("HOME", &account.home)
         .env("XDG_CACHE_HOME", CACHE_HOME)
+        .env("XDG_CONFIG_HOME", CONFIG_HOME)
         .env_remove("XDG_RUNTIME_DIR")
         // The server tells the watchdog about itself.
         .env_remove(WATCHDOG_PID)

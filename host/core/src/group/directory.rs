@@ -70,11 +70,17 @@ impl JobDirectory {
         );
     }
 
-    /// Records the ranks of a job that are on the node of its server.
-    pub(super) fn place(&mut self, nspace: &Nspace, local: BTreeSet<Rank>) {
-        if let Some(job) = self.jobs.get_mut(nspace) {
-            job.local = Some(local);
-        }
+    /// Records the ranks of a job that are on the node of its server. Returns those that were on other
+    /// nodes.
+    pub(super) fn place(&mut self, nspace: &Nspace, local: BTreeSet<Rank>) -> Vec<Rank> {
+        let Some(job) = self.jobs.get_mut(nspace) else {
+            return Vec::new();
+        };
+        let arrived = local.iter().filter(|rank| !job.is_on_node(**rank));
+        let arrived = arrived.copied().collect();
+        let are_all = u32::try_from(local.len()).is_ok_and(|count| count >= job.facts.size);
+        job.local = (!are_all).then_some(local);
+        arrived
     }
 
     /// Returns the named procs that are on other nodes than their job's server.

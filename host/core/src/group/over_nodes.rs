@@ -70,9 +70,15 @@ pub struct HostGroupAnswer {
 
 impl Groups {
     /// Records which ranks of a job of this server are on this node. The others are on nodes that the
-    /// host environment reaches.
-    pub fn place_job(&mut self, nspace: &Nspace, local: impl Iterator<Item = Rank>) {
-        self.directory.place(nspace, local.collect());
+    /// host environment reaches. A proc that was on one of those has been restarted here.
+    pub fn place_job(
+        &mut self,
+        nspace: &Nspace,
+        local: impl Iterator<Item = Rank>,
+    ) -> Vec<GroupAction> {
+        let arrived = self.directory.place(nspace, local.collect()).into_iter();
+        let restarted = arrived.flat_map(|rank| self.back(&Proc::new(nspace.clone(), rank)));
+        restarted.collect()
     }
 
     /// Returns true if some procs of a job of this server are on other nodes.
@@ -504,6 +510,26 @@ mod tests {
         // The answer comes too late for this construct.
         let late = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[2, 3])), limit);
         assert_eq!(late, []);
+    }
+
+    #[test]
+    fn proc_of_another_node_that_restarts_here_takes_part() {
+        let mut groups = groups();
+        assert_eq!(groups.ended(&proc(3), NOW), []);
+        let local = [Rank(0), Rank(1), Rank(3)];
+        let nspace = Nspace::new("job").unwrap();
+        assert_eq!(groups.place_job(&nspace, local.into_iter()), []);
+        assert_eq!(call(&mut groups, 0, CONSTRUCT), []);
+        assert_eq!(call(&mut groups, 1, CONSTRUCT), []);
+        let asked = asked(call(&mut groups, 3, CONSTRUCT));
+        assert_eq!(asked.status, code::PMIX_SUCCESS);
+        let own = asked.own.participants.iter().map(|own| &own.proc);
+        assert_eq!(own.collect::<Vec<_>>(), [&proc(0), &proc(1), &proc(3)]);
+        let actions = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[2])), NOW);
+        assert_eq!(formed(actions).len(), 3);
+        // When the last one has come, no other node is asked.
+        groups.place_job(&nspace, (0..4).map(Rank));
+        assert!(!groups.has_other_nodes(&nspace));
     }
 
     #[test]

@@ -32,28 +32,27 @@ impl ServerState {
         self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         if let Some(local) = placed {
-            self.groups.place_job(&nspace, local.into_iter());
+            actions.extend(self.with_groups(|groups| groups.place_job(&nspace, local.into_iter())));
         }
         self.events.with_pending_actions(actions)
     }
 
     /// Takes a changed description of a job: further procs of this node, or more job data. Does nothing
     /// for a job that is not registered.
-    pub fn respecify_job(&mut self, spec: JobSpec) {
+    pub fn respecify_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let nspace = spec.nspace.clone();
         let Some(job) = self.clients.job_mut(&nspace) else {
-            return;
+            return Vec::new();
         };
         job.respecify(spec);
         let ranks = job.spec.local_ranks();
-        if job.spec.has_procs_elsewhere() {
-            self.groups.place_job(&nspace, ranks.iter().copied());
-        }
+        let actions = self.with_groups(|groups| groups.place_job(&nspace, ranks.iter().copied()));
         self.data.host_data_changed(&Proc::all(nspace.clone()));
         for rank in ranks {
             self.data
                 .host_data_changed(&Proc::new(nspace.clone(), rank));
         }
+        actions
     }
 
     /// Stores the values of a proc of another node that the host environment returned for an
