@@ -76,7 +76,7 @@ async fn module_handler_ends_own_registration_and_makes_another() {
     let mut chains = HostedChains::default();
     wishes.iter().for_each(|wish| {
         chains
-            .register_requested(Owner::Site, &follow, wish, Mode::Active)
+            .register_requested(Owner::Site, &follow.clone().into(), wish, Mode::Active)
             .unwrap()
     });
     let notices = Notices::default();
@@ -136,7 +136,7 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
         chains
             .register_requested(
                 owner,
-                &echo,
+                &echo.clone().into(),
                 &ModuleRegistration {
                     codes: Vec::new(),
                     ..wish
@@ -199,7 +199,7 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
     let (echo, wish) = echo_wish(vec![name.clone(), object.clone()]);
     let mut chains = HostedChains::default();
     chains
-        .register_requested(Owner::Site, &echo, &wish, Mode::Active)
+        .register_requested(Owner::Site, &echo.clone().into(), &wish, Mode::Active)
         .unwrap();
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);
