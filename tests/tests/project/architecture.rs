@@ -14,7 +14,7 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 21] = [
+const DEPENDENCIES: [(&str, &[&str]); 22] = [
     ("build", &[]),
     ("confinement", &[]),
     ("frames", &[]),
@@ -30,10 +30,12 @@ const DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("audit", &["core", "model", "sandbox", "store"]),
     ("system", &["core", "model"]),
     ("helper", &["core", "frames", "model", "system"]),
+    ("tenant", &["frames", "model", "sandbox"]),
     (
         "server",
         &[
-            "audit", "core", "helper", "model", "sandbox", "store", "stub", "system", "wire",
+            "audit", "core", "helper", "model", "sandbox", "store", "stub", "system", "tenant",
+            "wire",
         ],
     ),
     (
@@ -47,7 +49,7 @@ const DEPENDENCIES: [(&str, &[&str]); 21] = [
     (
         "modules",
         &[
-            "audit", "config", "core", "model", "sandbox", "server", "sinks", "store",
+            "audit", "config", "core", "model", "sandbox", "server", "sinks", "store", "tenant",
         ],
     ),
     ("devtools", &["build", "config", "core", "model", "sandbox"]),

@@ -116,7 +116,7 @@ impl<S: Subscriber> Layer<S> for EffectLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _context: Context<'_, S>) -> bool {
         let level = number(level_of(*metadata.level()));
         metadata.target() == "peal::guest"
-            && metadata.is_event()
+            && !metadata.is_span()
             && level <= self.0.level.load(Ordering::Relaxed)
     }
 
