@@ -149,7 +149,7 @@ pub(crate) fn carry_out(uid: u32, modules: &ModuleTable, effects: SideEffects) {
         if let Some(module) = modules.get(record.module)
             && let Some(recorder) = &module.services().recorder
         {
-            recorder.record(record.record);
+            recorder.record(record.record.0);
         }
     }
     for line in lines.into_iter().take(MAX_LINES) {

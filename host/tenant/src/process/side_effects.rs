@@ -2,6 +2,7 @@
 use crate::message::{
     LineLevel, MAX_LINES, ModuleNumber, ModuleRecord, QuarantineReport, SideEffects, TraceLine,
 };
+use peal_frames::NamedFields;
 use peal_sandbox::{CallRecord, Quarantined};
 use std::{
     collections::HashMap,
@@ -37,6 +38,7 @@ impl SideEffectLog {
     }
 
     pub(super) fn record(&self, module: ModuleNumber, record: CallRecord) {
+        let record = NamedFields(record);
         self.change(|effects| effects.records.push(ModuleRecord { module, record }));
     }
 
