@@ -96,7 +96,7 @@ pub enum PealCommand {
     /// status: 0 without problems, 1 with problems, 125 if no server answers.
     Status(QueryArgs),
     /// Show the metrics of a running server
-    Stats(QueryArgs),
+    Stats(StatsArgs),
     /// Register externally started jobs with a running server
     #[command(subcommand)]
     Job(JobSubcommand),
@@ -289,6 +289,18 @@ pub struct QueryArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `peal stats`.
+#[derive(ClapArgs)]
+pub struct StatsArgs {
+    /// Selection of the server and of JSON.
+    #[command(flatten)]
+    pub query: QueryArgs,
+    /// Print what each user holds of limited resources, the share of one user, and refusals. Users
+    /// that may not administer the server see their own
+    #[arg(long)]
+    pub by_user: bool,
 }
 
 /// `peal drain` and `peal stop`.

@@ -6,6 +6,7 @@
 use super::{
     chain::Chain,
     modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport, UserRefused},
+    quotas::UserQuotas,
     watched_event::WatchedEvent,
 };
 use crate::metrics::Snapshot;
@@ -41,6 +42,9 @@ pub struct AdminEnvelope<C = AdminRequest> {
 pub enum AdminRequest {
     /// Returns all metrics.
     Stats,
+    /// Returns what users hold of limited resources. Users that may not administer get their own
+    /// part.
+    Users,
     /// Returns the identity and the state of the server.
     Status,
     /// Returns the registered jobs.
@@ -105,6 +109,7 @@ impl fmt::Display for AdminRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AdminRequest::Stats => f.write_str("stats"),
+            AdminRequest::Users => f.write_str("users"),
             AdminRequest::Status => f.write_str("status"),
             AdminRequest::Jobs => f.write_str("jobs"),
             AdminRequest::Chains => f.write_str("chains"),
@@ -132,6 +137,8 @@ impl fmt::Display for AdminRequest {
 pub enum AdminReply {
     /// Reply to `stats`.
     Stats(Snapshot),
+    /// Reply to `users`.
+    Users(UserQuotas),
     /// Reply to `status`.
     Status(ServerStatus),
     /// Reply to `jobs`.
