@@ -1,5 +1,5 @@
 //! Errors of the audit trail.
-use crate::{EntryError, ExportError, FrameError, SealKeyError};
+use crate::{EntryError, ExportError, FrameError, SignerError};
 use peal_store::StoreError;
 use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
@@ -21,9 +21,9 @@ pub enum AuditError {
         /// The age below which decisions stay.
         age: Duration,
     },
-    /// An error of the key for seals.
+    /// A record could not be sealed.
     #[error(transparent)]
-    Key(#[from] SealKeyError),
+    Signer(#[from] SignerError),
     /// An entry could not be serialized or read.
     #[error(transparent)]
     Entry(#[from] EntryError),

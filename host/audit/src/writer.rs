@@ -8,23 +8,23 @@
 //! the writer takes decisions.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
-    Keys, Statement, TrailRetention,
+    TrailRetention,
     checkpoint::Destinations,
     decision_budget::DecisionBudget,
     entry::kind,
     hash_chain::{ChainHead, hash_of},
     journal::Journal,
     module_record::ModuleRecord,
-    now,
     pending::PendingEntry,
     queue::EntryQueue,
     retention::DropReason,
     shared_trail::SharedTrail,
+    signer::message::WantedSeals,
     trail_database::{JournalMove, TrailDatabase},
 };
 use peal_core::choice::RecordFailurePolicy;
 use peal_sandbox::CallSubject;
-use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
+use peal_store::{Blob, StoreError, TraceRateLimit, TrailRow};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
@@ -50,7 +50,6 @@ type HeldFor<'a> = BTreeMap<[u8; 32], &'a [u8]>;
 pub(crate) struct TrailWriter {
     pub(crate) journal: Journal,
     ledger: Arc<Mutex<TrailDatabase>>,
-    keys: Arc<Keys>,
     on_failure: RecordFailurePolicy,
     retention: TrailRetention,
     /// The shares of the users in the space for decisions.
@@ -105,7 +104,6 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl TrailWriter {
     pub(crate) fn new(
         settings: &AuditSettings,
-        keys: Arc<Keys>,
         shared: Arc<SharedTrail>,
         (journal, ledger): (Journal, Arc<Mutex<TrailDatabase>>),
         head: ChainHead,
@@ -113,7 +111,6 @@ impl TrailWriter {
         TrailWriter {
             journal,
             ledger,
-            keys,
             on_failure: settings.on_failure,
             retention: settings.retention,
             decisions: DecisionBudget::new(settings.retention, settings.max_bytes),
@@ -387,9 +384,12 @@ impl TrailWriter {
             }
             Err(rows) => rows,
         };
-        let checkpoint =
-            is_due.then(|| Statement::sealed(SealKind::Checkpoint, head, now(), &self.keys));
-        self.write_through(&rows, &blobs, head, checkpoint)?;
+        let wanted = if is_due {
+            WantedSeals::HeadAndCheckpoint
+        } else {
+            WantedSeals::Head
+        };
+        self.write_through(&rows, &blobs, head, wanted)?;
         self.head = head;
         // Only now are the blobs certainly in the database.
         self.known
@@ -404,27 +404,26 @@ impl TrailWriter {
         rows: &[TrailRow],
         blobs: &[Blob<'_>],
         head: ChainHead,
-        checkpoint: Option<Seal>,
-    ) -> Result<(), StoreError> {
+        wanted: WantedSeals,
+    ) -> Result<(), AuditError> {
         let written = {
             let mut ledger = locked(&self.ledger);
             ledger.add_journalled(self.journal.take());
-            ledger.write(rows, blobs, head, checkpoint.as_ref())
+            ledger.write(rows, blobs, wanted)
         };
         // After a failure decisions must not succeed in the journal, or the failure would stay
         // hidden.
-        written.inspect_err(|_| self.journal.shut())?;
+        let checkpoint = written.inspect_err(|_| self.journal.shut())?;
         self.journal.clear();
         if let Some(checkpoint) = checkpoint {
             self.sealed = (head.0, Instant::now());
-            self.destinations
-                .send(&Statement::of(SealKind::Checkpoint, checkpoint));
+            self.destinations.send(&checkpoint);
         }
         Ok(())
     }
 
     /// Handles the result of moving journalled records.
-    pub(crate) fn handle_journal_move(&mut self, settled: Result<JournalMove, StoreError>) {
+    pub(crate) fn handle_journal_move(&mut self, settled: Result<JournalMove, AuditError>) {
         match settled {
             Ok(settled) => {
                 if settled == JournalMove::Moved {
@@ -508,8 +507,8 @@ impl TrailWriter {
         if self.head.0 == self.sealed.0 {
             return;
         }
-        let checkpoint = Statement::sealed(SealKind::Checkpoint, self.head, now(), &self.keys);
-        if let Err(error) = self.write_through(&[], &[], self.head, Some(checkpoint)) {
+        if let Err(error) = self.write_through(&[], &[], self.head, WantedSeals::HeadAndCheckpoint)
+        {
             tracing::error!(%error, "audit trail not sealed");
         }
     }

@@ -311,6 +311,7 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
     // Where decisions need not stay so long, it goes on.
     let retention = TrailRetention {
         decision_age: Duration::ZERO,
+        call_age: Duration::ZERO,
         ..TrailRetention::default()
     };
     let audit = AuditTrail::open(AuditSettings {

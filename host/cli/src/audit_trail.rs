@@ -1,21 +1,21 @@
 //! Audit trail of a server, opened by its configuration.
 use crate::config;
 use anyhow::Result;
-use peal_audit::{AuditSettings, AuditTrail, CheckpointSyslog, Destinations};
+use peal_audit::{AuditSettings, AuditTrail, CheckpointSyslog, Destinations, TrailSigner};
 use peal_config::{Config, Durability, Problems, Resolved};
 use std::path::PathBuf;
 
 /// Opens the audit trail if the configuration has one.
-pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
-    let config = &resolved.config;
+pub fn open(resolved: &Resolved, signer: Option<TrailSigner>) -> Result<Option<AuditTrail>> {
     let audit = &resolved.config.audit;
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
-    let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else {
+    let (Some(path), Some(on_failure), Some(signer)) = (audit.path.clone(), on_failure, signer)
+    else {
         return Ok(None);
     };
     let retention = config::audit_retention(resolved).map_err(|problem| Problems(vec![problem]))?;
     let settings = AuditSettings {
-        key: key_path(config).unwrap_or_default(),
+        signer,
         path,
         max_bytes: audit.max_bytes,
         durability: match audit.durability {

@@ -7,10 +7,10 @@ use crate::{
         LIMIT, OpenedFile, PROTOCOL, ToHelper,
     },
     removal::{RemovalExtent, RemovalOrder},
-    service::{HelperWork, MessageReader, ServiceError},
+    service::{HelperWork, ServiceError},
 };
 use peal_core::monitor::FileStat;
-use peal_frames::encode;
+use peal_frames::{MessageStream, encode};
 use peal_system::{process::ProcessId, socket_holder::HolderSearch};
 use std::{
     collections::HashMap,
@@ -267,12 +267,12 @@ impl HelperProcess {
 }
 
 /// Exchanges the first messages. Returns the stream for calls and the reader of answers.
-fn greet(mut stream: UnixStream) -> Result<(UnixStream, MessageReader), ServiceError> {
+fn greet(mut stream: UnixStream) -> Result<(UnixStream, MessageStream), ServiceError> {
     stream.set_write_timeout(Some(CALL_TIMEOUT))?;
     stream.write_all(&encode(&ToHelper::Hello(PROTOCOL), LIMIT)?)?;
     stream.set_read_timeout(Some(CALL_TIMEOUT))?;
-    let mut reader = MessageReader::new(stream.try_clone()?);
-    match reader.next()? {
+    let mut reader = MessageStream::new(stream.try_clone()?, LIMIT);
+    match reader.next_message()? {
         Some(FromHelper::Hello(PROTOCOL)) => {}
         Some(FromHelper::Hello(other)) => return Err(ServiceError::Protocol(Some(other))),
         Some(FromHelper::Answer { .. }) | None => return Err(ServiceError::Protocol(None)),
@@ -333,9 +333,9 @@ impl HelperConnection {
         Ok(OpenCall { number, answer })
     }
 
-    fn read_answers(&self, mut reader: MessageReader) {
+    fn read_answers(&self, mut reader: MessageStream) {
         let reason = loop {
-            match reader.next() {
+            match reader.next_message() {
                 Ok(Some(FromHelper::Answer { number, answer })) => {
                     // A call that was given up has no receiver any more.
                     if let Some(sender) = self.take(number) {

@@ -8,10 +8,10 @@ use crate::{
     },
     removal,
 };
-use peal_frames::{CodecError, MessageDecoder, encode};
+use peal_frames::{CodecError, MessageStream, StreamError, encode};
 use peal_system::as_user;
 use std::{
-    io::{self, Read, Write},
+    io::{self, Write},
     os::unix::net::UnixStream,
     sync::{
         Arc, Mutex, PoisonError,
@@ -23,9 +23,6 @@ use thiserror::Error;
 
 /// Maximum number of calls that are carried out at once. Each takes a thread.
 const MAX_CALLS: usize = 512;
-
-/// Bytes that are read at once.
-const CHUNK: usize = 1 << 16;
 
 /// Failure of the connection between a server and its helper.
 #[derive(Debug, Error)]
@@ -42,6 +39,15 @@ pub enum ServiceError {
     /// The server repeated its first message.
     #[error("the server sent its first message twice")]
     HelloTwice,
+}
+
+impl From<StreamError> for ServiceError {
+    fn from(error: StreamError) -> ServiceError {
+        match error {
+            StreamError::Connection(error) => ServiceError::Connection(error),
+            StreamError::Message(error) => ServiceError::Message(error),
+        }
+    }
 }
 
 /// Work of a helper, shared by its threads and, where there is no helper, done by the server itself.
@@ -109,8 +115,8 @@ pub fn serve(stream: UnixStream, rules: HelperRules) -> Result<(), ServiceError>
     let work = Arc::new(HelperWork::with_rules(rules));
     let writer = Arc::new(Mutex::new(stream.try_clone()?));
     let open = Arc::new(AtomicUsize::new(0));
-    let mut reader = MessageReader::new(stream);
-    match reader.next()? {
+    let mut reader = MessageStream::new(stream, LIMIT);
+    match reader.next_message()? {
         Some(ToHelper::Hello(PROTOCOL)) => write(&writer, &FromHelper::Hello(PROTOCOL))?,
         Some(ToHelper::Hello(other)) => {
             // The server learns from it which release of the helper it has.
@@ -120,7 +126,7 @@ pub fn serve(stream: UnixStream, rules: HelperRules) -> Result<(), ServiceError>
         Some(ToHelper::Call { .. }) => return Err(ServiceError::Protocol(None)),
         None => return Ok(()),
     }
-    while let Some(message) = reader.next()? {
+    while let Some(message) = reader.next_message()? {
         let ToHelper::Call { number, call } = message else {
             return Err(ServiceError::HelloTwice);
         };
@@ -165,45 +171,4 @@ fn write(writer: &Mutex<UnixStream>, message: &FromHelper) -> Result<(), Service
     let frame = encode(message, LIMIT)?;
     let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(writer.write_all(&frame)?)
-}
-
-/// Reader of the messages of a stream.
-pub(crate) struct MessageReader {
-    stream: UnixStream,
-    decoder: MessageDecoder,
-    chunk: Vec<u8>,
-}
-
-impl MessageReader {
-    pub(crate) fn new(stream: UnixStream) -> MessageReader {
-        MessageReader {
-            stream,
-            decoder: MessageDecoder::new(LIMIT),
-            chunk: vec![0; CHUNK],
-        }
-    }
-
-    /// Returns the next message; none at the end of the stream. Blocks.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the connection fails, ends within a message, or has what is no message.
-    pub(crate) fn next<T: serde::de::DeserializeOwned>(
-        &mut self,
-    ) -> Result<Option<T>, ServiceError> {
-        loop {
-            if let Some(message) = self.decoder.next_message()? {
-                return Ok(Some(message));
-            }
-            match self.stream.read(&mut self.chunk) {
-                Ok(0) if self.decoder.pending() == 0 => return Ok(None),
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                Ok(count) => self
-                    .decoder
-                    .push(self.chunk.get(..count).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
 }
