@@ -502,7 +502,7 @@ impl AdmissionDenial {
 }
 
 /// Returns the job of a call's subject, and the user that caused the call.
-fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
+pub(crate) fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
     let (proc, identity) = match subject {
         CallSubject::Event(call) => {
             // The server's own event, such as the end of a proc, has no source, and names the proc.

@@ -12,14 +12,17 @@ pub enum AuditError {
     Store(#[from] StoreError),
     /// The trail is full and no record may be dropped.
     #[error(
-        "the audit trail: {database_error}; no record may be dropped, since decisions stay for {} (audit.decision_days): increase audit.max_bytes",
-        humantime::format_duration(*.age)
+        "the audit trail: {database_error}; no record may be dropped, since decisions stay for {} (audit.decision_days) and calls for {} (audit.min_call_age_ms): increase audit.max_bytes",
+        humantime::format_duration(*.age),
+        humantime::format_duration(*.call_age)
     )]
     NothingToDrop {
         /// The error of the database.
         database_error: StoreError,
         /// The age below which decisions stay.
         age: Duration,
+        /// The age below which calls and denials stay.
+        call_age: Duration,
     },
     /// A record could not be sealed.
     #[error(transparent)]

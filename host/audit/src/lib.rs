@@ -22,7 +22,6 @@
 
 mod audit;
 mod checkpoint;
-mod decision_budget;
 mod drop_summary;
 mod dropped;
 mod entry;
@@ -49,6 +48,7 @@ mod settings;
 mod shared_trail;
 pub mod signer;
 mod source;
+mod trail_budget;
 mod trail_database;
 mod verify;
 mod writer;

@@ -17,7 +17,7 @@ const DROP_FROM_PERCENT: u64 = 90;
 const MAX_DROPPED_PER_STEP: u32 = 2000;
 /// A step drops about the maximum size divided by this number.
 const DROP_STEP_DIVISOR: u64 = 10;
-/// Space is scarce if calls and denials take less than the maximum size divided by this number.
+/// Space is scarce if calls and denials that may be dropped take less than the maximum size divided by this number.
 const SCARCE_DIVISOR: u64 = 20;
 /// Maximum number of ranges without droppable records that are examined in one step.
 const MAX_EXAMINED_RANGES: usize = 16;
@@ -147,14 +147,17 @@ impl TrailRetention {
     /// Returns whether there is space for records of all users.
     pub(crate) fn supply(self, trail: &Trail) -> Result<FreeSpace, AuditError> {
         let room = trail.size()?;
-        // Nothing can be dropped: few calls and denials are left, and the oldest record is too
-        // young.
+        // Nothing can be dropped: few calls and denials are left or they are too young, and the
+        // oldest record is too young as well.
         let is_scarce = is_full(room)
-            && used(trail, RowClass::Passing)? < room.max / SCARCE_DIVISOR
             && trail
                 .outlines(0, 1)?
                 .iter()
-                .all(|oldest| oldest.at >= long_ago(self.decision_age));
+                .all(|oldest| oldest.at >= long_ago(self.decision_age))
+            && (used(trail, RowClass::Passing)? < room.max / SCARCE_DIVISOR
+                || trail
+                    .oldest(RowClass::Passing)?
+                    .is_none_or(|oldest| oldest >= long_ago(self.call_age)));
         Ok(if is_scarce {
             FreeSpace::Scarce
         } else {

@@ -1,10 +1,10 @@
 //! The database of the trail, and the journalled records that it does not have yet.
 use crate::{
     AuditError, DropSummary, Statement, TrailRetention,
-    decision_budget::DecisionBudget,
     hash_chain::{ChainHead, ChainLink},
     retention::DropReason,
     signer::{OpenSigner, message::WantedSeals},
+    trail_budget::TrailBudget,
 };
 use peal_store::{Blob, SealKind, TraceRateLimit, Trail, TrailRow};
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ impl TrailDatabase {
     }
 
     /// Updates the users' shares and the supply of space.
-    pub(crate) fn measure(&self, retention: TrailRetention, budget: &mut DecisionBudget) {
+    pub(crate) fn measure(&self, retention: TrailRetention, budget: &mut TrailBudget) {
         let measured = || Ok((self.trail.used()?, retention.supply(&self.trail)?));
         if let Some((used, supply)) = self.log_failure(measured()) {
             budget.set(&used, supply);

@@ -10,7 +10,6 @@ use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
     TrailRetention,
     checkpoint::Destinations,
-    decision_budget::DecisionBudget,
     entry::kind,
     hash_chain::{ChainHead, hash_of},
     journal::Journal,
@@ -20,11 +19,12 @@ use crate::{
     retention::DropReason,
     shared_trail::SharedTrail,
     signer::message::WantedSeals,
+    trail_budget::TrailBudget,
     trail_database::{JournalMove, TrailDatabase},
 };
 use peal_core::choice::RecordFailurePolicy;
 use peal_sandbox::CallSubject;
-use peal_store::{Blob, StoreError, TraceRateLimit, TrailRow};
+use peal_store::{Blob, RowClass, StoreError, TraceRateLimit, TrailRow};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
@@ -52,8 +52,8 @@ pub(crate) struct TrailWriter {
     ledger: Arc<Mutex<TrailDatabase>>,
     on_failure: RecordFailurePolicy,
     retention: TrailRetention,
-    /// The shares of the users in the space for decisions.
-    decisions: DecisionBudget,
+    /// The shares of the users.
+    budget: TrailBudget,
     destinations: Destinations,
     /// Number of records and time after which a trail checkpoint is due.
     every: (u64, Duration),
@@ -113,7 +113,7 @@ impl TrailWriter {
             ledger,
             on_failure: settings.on_failure,
             retention: settings.retention,
-            decisions: DecisionBudget::new(settings.retention, settings.max_bytes),
+            budget: TrailBudget::new(settings.retention, settings.max_bytes),
             destinations: settings.checkpoints.clone(),
             every: (settings.checkpoint_records.max(1), settings.checkpoint_time),
             sealed: (head.0, Instant::now()),
@@ -153,41 +153,40 @@ impl TrailWriter {
 
     /// Writes entries and reports the result to waiting callers.
     pub(crate) fn group(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
-        let mut dones = Vec::new();
         // Calls of policies were lost, and these decisions may rely on them.
         let withdraws = self.unproved && self.on_failure == RecordFailurePolicy::Deny;
-        let (mut entries, without_room): (Vec<PendingEntry>, Vec<PendingEntry>) = group
-            .into_iter()
-            .partition(|pending| self.has_room(pending));
         // Only a group that was empty from the beginning is to make room.
-        if entries.is_empty() && !without_room.is_empty() {
-            without_room
-                .into_iter()
-                .for_each(|pending| self.refuse(pending));
+        let makes_room = group.is_empty();
+        let mut entries = self.admitted(group);
+        if entries.is_empty() && !makes_room {
             return Ok(());
         }
-        without_room
-            .into_iter()
-            .for_each(|pending| self.refuse(pending));
-        for pending in &mut entries {
-            if withdraws {
-                pending.withdraw();
-            }
-            dones.extend(pending.done.take());
+        if withdraws {
+            entries.iter_mut().for_each(PendingEntry::withdraw);
         }
-        let urgency = if dones.is_empty() {
-            Urgency::Unhurried
-        } else {
-            Urgency::Awaited
-        };
-        let written = self.write_with_room(&entries, urgency);
+        let mut written = self.write_with_room(&entries);
+        if let Err(AuditError::NothingToDrop { .. }) = written {
+            let count = entries.len();
+            // What each user has was measured again, so that it may be the fault of one of them.
+            entries = self.admitted(entries);
+            if entries.is_empty() && count > 0 {
+                return Ok(());
+            }
+            if entries.len() < count {
+                written = self.write_with_room(&entries);
+            }
+        }
+        let decisions = entries
+            .iter()
+            .filter(|pending| pending.is_awaited())
+            .count();
         match &written {
             Ok(()) => {
                 // A decision is among the entries; it was withdrawn if it relied on lost calls.
-                self.unproved &= dones.is_empty();
+                self.unproved &= decisions == 0;
                 self.recovered();
             }
-            Err(error) => self.failed(&entries, dones.len(), error),
+            Err(error) => self.failed(&entries, decisions, error),
         }
         let is_safe =
             written.is_ok() && !withdraws || self.on_failure == RecordFailurePolicy::Continue;
@@ -196,24 +195,48 @@ impl TrailWriter {
         } else {
             CommitResult::No
         };
-        dones.into_iter().for_each(|done| done(safe));
+        entries
+            .into_iter()
+            .filter_map(|pending| pending.done)
+            .for_each(|done| done(safe));
         written
     }
 
-    /// Returns true if there is space for an entry.
-    fn has_room(&self, pending: &PendingEntry) -> bool {
-        if let AuditEntry::Decision(decision) = &pending.entry {
-            self.decisions.admits(decision)
-        } else {
-            true
+    /// Returns the entries that may be recorded, and leaves the others out.
+    fn admitted(&mut self, group: Vec<PendingEntry>) -> Vec<PendingEntry> {
+        let mut admitted = Vec::with_capacity(group.len());
+        // One after another: a call that is left out refuses the decision after it.
+        for pending in group {
+            if self.budget.admits(&pending.entry) {
+                admitted.push(pending);
+            } else {
+                self.refuse(pending);
+            }
         }
+        admitted
     }
 
-    /// Denies a decision without a record, because its user has used their share of the space.
-    fn refuse(&self, pending: PendingEntry) {
-        let AuditEntry::Decision(decision) = pending.entry else {
-            return;
+    /// Leaves an entry out, because its user has used their share of the space. A decision is denied
+    /// without a record.
+    fn refuse(&mut self, pending: PendingEntry) {
+        let decision = match pending.entry {
+            AuditEntry::Decision(decision) => decision,
+            AuditEntry::Denied(denial) => {
+                return self
+                    .shared
+                    .refusals
+                    .count(&denial, pending.at, Instant::now());
+            }
+            AuditEntry::Call(call) => {
+                if let CallSubject::Policy(_) = call.record.subject {
+                    self.budget.left_out(&call);
+                }
+                self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            _ => return,
         };
+        self.budget.refused(&decision);
         // Even the first denial is only counted: recording it would take the space that is missing.
         let denial = AdmissionDenial {
             cause: Some(NO_ROOM.to_owned()),
@@ -232,11 +255,12 @@ impl TrailWriter {
     }
 
     /// Writes entries. If the trail is full, makes room and tries again.
-    fn write_with_room(
-        &mut self,
-        entries: &[PendingEntry],
-        urgency: Urgency,
-    ) -> Result<(), AuditError> {
+    fn write_with_room(&mut self, entries: &[PendingEntry]) -> Result<(), AuditError> {
+        let urgency = if entries.iter().any(PendingEntry::is_awaited) {
+            Urgency::Awaited
+        } else {
+            Urgency::Unhurried
+        };
         for _ in 0..ROOM_MADE {
             match self.write(entries, urgency) {
                 Err(AuditError::Store(full @ StoreError::Full { .. })) => {
@@ -244,6 +268,7 @@ impl TrailWriter {
                         return Err(AuditError::NothingToDrop {
                             database_error: full,
                             age: self.retention.decision_age,
+                            call_age: self.retention.call_age,
                         });
                     }
                 }
@@ -339,7 +364,7 @@ impl TrailWriter {
             .collect()
     }
 
-    /// Writes records and counts the bytes of decisions.
+    /// Writes records and counts their bytes.
     fn keep(
         &mut self,
         rows: Vec<TrailRow>,
@@ -347,16 +372,16 @@ impl TrailWriter {
         urgency: Urgency,
     ) -> Result<(), AuditError> {
         let head = rows.last().map_or(self.head, |row| (row.seq, row.hash));
-        let decisions = rows.iter().filter(|row| row.kind == kind::DECISION);
         self.since_drop += rows.iter().map(|row| row.body.len() as u64).sum::<u64>();
         // Taken before the rows are moved, and counted only after they are written.
-        let bytes: Vec<(Option<u32>, u64)> = decisions
-            .map(|row| (row.uid, row.body.len() as u64))
+        let bytes: Vec<(RowClass, Option<u32>, u64)> = rows
+            .iter()
+            .map(|row| (kind::class(&row.kind), row.uid, row.body.len() as u64))
             .collect();
         self.put(rows, needed_modules, (urgency, head))?;
         bytes
             .into_iter()
-            .for_each(|(uid, bytes)| self.decisions.add(uid, bytes));
+            .for_each(|(class, uid, bytes)| self.budget.add(class, uid, bytes));
         Ok(())
     }
 
@@ -526,7 +551,7 @@ impl TrailWriter {
     fn drop_old(&mut self, need: DropReason) -> Dropped {
         let ledger = locked(&self.ledger);
         let gone = ledger.drop_old(self.retention, need);
-        ledger.measure(self.retention, &mut self.decisions);
+        ledger.measure(self.retention, &mut self.budget);
         drop(ledger);
         let Some(gone) = gone else {
             return Dropped::Nothing;

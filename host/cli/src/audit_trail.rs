@@ -1,8 +1,11 @@
 //! Audit trail of a server, opened by its configuration.
 use crate::config;
 use anyhow::Result;
-use peal_audit::{AuditSettings, AuditTrail, CheckpointSyslog, Destinations, TrailSigner};
+use peal_audit::{
+    AdmissionDenial, AuditSettings, AuditTrail, CheckpointSyslog, Destinations, TrailSigner,
+};
 use peal_config::{Config, Durability, Problems, Resolved};
+use peal_helper::RefusedCall;
 use std::path::PathBuf;
 
 /// Opens the audit trail if the configuration has one.
@@ -46,6 +49,22 @@ pub fn open(resolved: &Resolved, signer: Option<TrailSigner>) -> Result<Option<A
         ),
     };
     Ok(Some(AuditTrail::open(settings)?))
+}
+
+/// Decider of what the privileged helper refuses.
+const HELPER: &str = "privileged helper";
+
+/// Returns the entry about a call that the privileged helper has refused: a fault of the server, or
+/// of somebody who has taken it over.
+pub fn refused_call(refused: &RefusedCall) -> AdmissionDenial {
+    let RefusedCall { kind, uid, reason } = refused;
+    AdmissionDenial {
+        uid: *uid,
+        reason: format!("{kind}: {reason}"),
+        by: Some(HELPER.to_owned()),
+        cause: Some((*kind).to_owned()),
+        ..AdmissionDenial::default()
+    }
 }
 
 /// Returns the path of the key of the trail.

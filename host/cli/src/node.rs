@@ -102,6 +102,10 @@ impl Ground {
         raise_file_limit();
         let store = store(config)?;
         let audit = audit_trail::open(resolved, signer)?;
+        if let Some(audit) = audit.clone() {
+            helper
+                .report_refusals(move |refused| audit.refuse(audit_trail::refused_call(&refused)));
+        }
         let pools =
             peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
         // From here on notices pass the recorder, which must not miss the start of a job.
