@@ -208,7 +208,7 @@ impl AuditTrail {
     /// writer does not wait for it.
     pub(crate) fn pending(&self, entry: AuditEntry) -> PendingEntry {
         PendingEntry {
-            scrubbed: self.0.scrubber.scrubbed(&entry),
+            encoded: self.0.scrubber.scrubbed(&entry),
             ..PendingEntry::new(entry)
         }
     }

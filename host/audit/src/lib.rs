@@ -28,6 +28,8 @@ mod entry;
 mod error;
 mod export;
 mod exported;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod gist;
 mod handshake;
 mod hash_chain;

@@ -151,8 +151,26 @@ impl TrailWriter {
         }
     }
 
-    /// Writes entries and reports the result to waiting callers.
+    /// Writes entries and reports the result to waiting callers. Returns the first error.
     pub(crate) fn group(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
+        let mut bytes = 0;
+        let mut part = Vec::with_capacity(group.len());
+        let mut done = Ok(());
+        for mut pending in group {
+            bytes += pending.encode();
+            // The check for room is due after as many bytes. More at once could fill the trail
+            // before it is seen that it is full.
+            if bytes > self.between_drops && !part.is_empty() {
+                done = done.and(self.write_part(std::mem::take(&mut part)));
+                bytes = 0;
+            }
+            part.push(pending);
+        }
+        done.and(self.write_part(part))
+    }
+
+    /// Writes entries of limited size. Without any, makes room for the journalled ones.
+    fn write_part(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
         // Calls of policies were lost, and these decisions may rely on them.
         let withdraws = self.unproved && self.on_failure == RecordFailurePolicy::Deny;
         // Only a group that was empty from the beginning is to make room.

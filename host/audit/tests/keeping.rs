@@ -475,7 +475,7 @@ fn user_filling_room_of_calls_is_left_out_and_others_are_not() {
         }
     }
     let of = |uid| calls.get(&Some(uid)).copied();
-    assert_eq!((of(1001), of(0)), (Some(2), Some(2)), "{calls:?} {:?}", entries(&place).into_iter().filter(|entry| !matches!(entry, AuditEntry::Call(_))).map(|e| format!("{e:?}").chars().take(200).collect::<String>()).collect::<Vec<_>>());
+    assert_eq!((of(1001), of(0)), (Some(2), Some(2)), "{calls:?}");
     let gaps = entries(&place)
         .into_iter()
         .filter(|entry| matches!(entry, AuditEntry::Gap { calls: Some(_), .. }));

@@ -13,6 +13,8 @@ mod recovery;
 
 pub use frame::FrameError;
 pub use recovery::RecoveredRecords;
+#[cfg(feature = "fuzz")]
+pub(crate) use recovery::count_after;
 pub(crate) use recovery::{LastRun, RecoveredJournal, boot, waiting};
 
 use crate::{AuditError, hash_chain::ChainHead, key::CodeKey, queue::GATHER_TIME};

@@ -29,16 +29,22 @@ pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecord
         }
         read => read?,
     };
-    let mut rest = bytes.as_slice();
+    let records = count_after(&bytes, last);
+    Ok((!bytes.is_empty()).then_some(RecoveredRecords {
+        records,
+        bytes: bytes.len() as u64,
+    }))
+}
+
+/// Counts the records of a journal with a higher number. Codes are not checked.
+pub(crate) fn count_after(bytes: &[u8], last: u64) -> u64 {
+    let mut rest = bytes;
     let mut records = 0;
     while let Ok(Some(whole)) = frame::first(&mut rest) {
         let rows = whole.frame().map(|frame| frame.rows).unwrap_or_default();
         records += rows.iter().filter(|row| row.seq > last).count() as u64;
     }
-    Ok((!bytes.is_empty()).then_some(RecoveredRecords {
-        records,
-        bytes: bytes.len() as u64,
-    }))
+    records
 }
 
 /// Content of a journal.

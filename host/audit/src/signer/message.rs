@@ -198,7 +198,7 @@ pub enum SignerRefusal {
     Protocol(u16),
     /// The seal of the last record was not made with this key.
     #[error(
-        "the seal of record {0}, the last of the trail, was not made with the key of this trail"
+        "the seal of record {0}, the last of the trail, was not made with its key in this format: name that key in audit.key, or move the trail away to begin a new one"
     )]
     ForeignSeal(u64),
     /// The trail does not end where the signer left it.
