@@ -141,7 +141,6 @@ const DECISION_DAYS: u32 = 7;
 /// Returns the retention times of the audit trail.
 pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
     let audit = &resolved.config.audit;
-    let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
     if let (Some(days), Some(keep)) = (audit.decision_days, audit.keep_days)
         && days > keep
     {
@@ -167,8 +166,16 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
         );
         return Err(Problem::new(origin.clone(), what));
     }
-    Ok(TrailRetention {
+    Ok(trail_retention(&resolved.config))
+}
+
+/// Returns the retention times of a valid configuration.
+pub fn trail_retention(config: &Config) -> TrailRetention {
+    let audit = &config.audit;
+    let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
+    TrailRetention {
         keep: audit.keep_days.map(time),
+        call_age: audit.min_call_age,
         decision_age: time(
             audit
                 .decision_days
@@ -177,7 +184,8 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
         ),
         decision_percent: audit.decision_percent,
         user_percent: audit.max_decision_percent_per_user,
-    })
+        user_call_percent: audit.max_call_percent_per_user,
+    }
 }
 
 /// Returns the sources of a command's configuration.

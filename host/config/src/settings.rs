@@ -506,6 +506,14 @@ settings! {
         /// of records that must stay, in percent. Further grants to that user are denied. Root and
         /// the server's user are exempt.
         max_decision_percent_per_user "audit.max_decision_percent_per_user": u32 = 25, Number(1, 90), "10";
+        /// Minimum age of removed calls and refusals, in milliseconds. If nothing else can be removed,
+        /// requests that policies grant are denied, as on a full disk.
+        min_call_age "audit.min_call_age_ms": Duration = Duration::from_secs(600), Millis(0, DAY), "3600000";
+        /// Share of audit.max_bytes that calls and refusals caused by one user may take when no
+        /// room can be made for more, in percent. Further calls caused by that user are counted
+        /// and not recorded, and grants to that user are denied. Root and the server's user are
+        /// exempt.
+        max_call_percent_per_user "audit.max_call_percent_per_user": u32 = 25, Number(1, 90), "10";
         /// Time during which refusals of one user for one cause are counted into one record, in
         /// milliseconds. The first refusal is recorded immediately.
         refusal_interval "audit.refusal_interval_ms": Duration = Duration::from_secs(1), Millis(100, 3_600_000), "10000";

@@ -32,6 +32,8 @@ mod exception;
 mod expansion;
 mod failure;
 mod files;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod grants;
 mod host_calls;
 mod idle_instances;

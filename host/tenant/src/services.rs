@@ -8,7 +8,7 @@ use crate::{
     },
     runtime::ModuleTable,
 };
-use peal_frames::{FrameReader, ReadMessageError, encode};
+use peal_frames::{MessageStream, StreamError, encode};
 use peal_model::{Status, code};
 use peal_sandbox::{MAX_PATH, MAX_STATE_KEY, MAX_STATE_VALUE, Services};
 use std::{io::Write, os::unix::net::UnixStream, sync::Arc};
@@ -37,8 +37,8 @@ impl ServiceThread {
         }
     }
 
-    fn answer_all(&mut self) -> Result<(), ReadMessageError> {
-        let mut reader = FrameReader::new(self.stream.try_clone()?, FROM_RUNTIME);
+    fn answer_all(&mut self) -> Result<(), StreamError> {
+        let mut reader = MessageStream::new(self.stream.try_clone()?, FROM_RUNTIME);
         while let Some(call) = reader.next_message::<ServiceCall>()? {
             let answer = self.answer(call).unwrap_or_else(ServiceAnswer::Refused);
             self.stream.write_all(&encode(&answer, TO_RUNTIME)?)?;

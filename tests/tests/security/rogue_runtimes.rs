@@ -1,6 +1,6 @@
 //! A process of a user that a component has taken over: what it sends to the server, and what it asks
 //! for. And a process to which something else than a server speaks.
-use peal_frames::{FrameReader, MessageDecoder, encode};
+use peal_frames::{MessageDecoder, MessageStream, encode};
 use peal_model::{Event, Range, Status, code};
 use peal_needs::needs;
 use peal_sandbox::{
@@ -80,7 +80,7 @@ impl RogueProcess {
             side_effects: SideEffects::default(),
         };
         RogueProcess::say(&mut self.modules, &reply(ModuleAnswer::Done));
-        let mut reader = FrameReader::new(self.modules.try_clone().unwrap(), TO_RUNTIME);
+        let mut reader = MessageStream::new(self.modules.try_clone().unwrap(), TO_RUNTIME);
         let request: ModuleRequest = reader.next_message().unwrap().unwrap();
         let ModuleRequest::Load { module, .. } = request else {
             panic!("{request:?}");
@@ -94,7 +94,7 @@ impl RogueProcess {
     }
 
     fn next_call(&mut self) -> ChainCall {
-        let mut reader = FrameReader::new(self.calls.try_clone().unwrap(), TO_RUNTIME);
+        let mut reader = MessageStream::new(self.calls.try_clone().unwrap(), TO_RUNTIME);
         reader.next_message().unwrap().unwrap()
     }
 }
@@ -231,7 +231,7 @@ async fn malformed_early_or_repeated_results_cost_only_their_calls() {
             rogue.load_one();
             act(&mut rogue);
             // Nothing that it does later matters: it stays while the test looks.
-            let _ = FrameReader::new(&rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
+            let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
         });
         let module = load(&runtimes, Services::default());
         let replies = run(&module, 2).await;
@@ -255,7 +255,7 @@ async fn second_result_of_a_call_ends_the_connection() {
         let twice = reply(call.number, code::PMIX_EVENT_NO_ACTION_TAKEN);
         RogueProcess::say(&mut rogue.calls, &twice);
         RogueProcess::say(&mut rogue.calls, &twice);
-        let _ = FrameReader::new(&rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
+        let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
     });
     let module = load(&runtimes, Services::default());
     let replies = run(&module, 1).await;
@@ -297,7 +297,7 @@ async fn requests_reach_what_their_module_has_and_no_more() {
         let own = rogue.load_one();
         let mut ask = |module: ModuleNumber, request: ServiceRequest| -> ServiceAnswer {
             RogueProcess::say(&mut rogue.services, &ServiceCall { module, request });
-            let mut reader = FrameReader::new(rogue.services.try_clone().unwrap(), TO_RUNTIME);
+            let mut reader = MessageStream::new(rogue.services.try_clone().unwrap(), TO_RUNTIME);
             reader.next_message().unwrap().unwrap()
         };
         let get = |key: &str| ServiceRequest::GetState {
@@ -384,7 +384,7 @@ async fn extra_results_and_lines_change_nothing_else() {
                 },
             },
         );
-        let _ = FrameReader::new(&rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
+        let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
     });
     let module = load(&runtimes, Services::default());
     // The chain takes as many as it has handlers (`chains/worker.rs`).

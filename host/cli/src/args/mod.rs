@@ -150,6 +150,9 @@ pub enum PealCommand {
     /// Look into processes and act as users for the parent server, which its confinement prevents
     #[command(hide = true)]
     Helper(HelperArgs),
+    /// Sign what extends the audit trail of the parent server, which does not have the key
+    #[command(hide = true)]
+    AuditSigner(AuditSignerArgs),
     /// Compile user components for the parent server, each in a separate process
     #[command(hide = true)]
     Compiler(CompilerArgs),
@@ -209,6 +212,23 @@ pub struct TenantArgs {
     /// Limit the memory of the process to MEMORY_BYTES bytes
     #[arg(long)]
     pub memory_bytes: u64,
+    /// Confine the process as far as the value MODE of confinement.mode says
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
+}
+
+/// `peal audit-signer`.
+#[derive(ClapArgs, Clone)]
+pub struct AuditSignerArgs {
+    /// Sign with the key in the file KEY
+    #[arg(long)]
+    pub key: PathBuf,
+    /// Have the oldest records dropped only at an age of OLDEST_AGE_MS milliseconds
+    #[arg(long)]
+    pub oldest_age_ms: u64,
+    /// Have calls and refusals dropped only at an age of PASSING_AGE_MS milliseconds
+    #[arg(long)]
+    pub passing_age_ms: u64,
     /// Confine the process as far as the value MODE of confinement.mode says
     #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
     pub confinement: ConfinementMode,

@@ -48,14 +48,24 @@ impl StartedProcess {
     /// # Errors
     ///
     /// Fails if the system refuses the connection or the process.
-    pub fn start(mut command: Command) -> Result<StartedProcess> {
+    pub fn start(command: Command) -> Result<StartedProcess> {
+        StartedProcess::start_with_output(command, Stdio::null())
+    }
+
+    /// Starts a process with one end of a connection as its standard input, and this standard
+    /// output.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses the connection or the process.
+    pub fn start_with_output(mut command: Command, output: Stdio) -> Result<StartedProcess> {
         let (connection, child_end) =
             UnixStream::pair().context("cannot make a pair of sockets")?;
         command
             .env_clear()
             .current_dir("/")
             .stdin(OwnedFd::from(child_end))
-            .stdout(Stdio::null())
+            .stdout(output)
             // An interrupt from a terminal drains the server, which needs the process for that time.
             .process_group(0);
         let child = command.spawn()?;
@@ -75,6 +85,8 @@ pub enum StartOrder {
         /// The user.
         uid: u32,
     },
+    /// Signer of the audit trail.
+    AuditSigner,
 }
 
 /// Reply to an order. The socket comes with it.

@@ -3,7 +3,7 @@
 use super::{
     access::{AdminAccess, Caller},
     dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
-    protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REQUEST, PROTOCOL, ServerPhase},
+    protocol::{AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
 };
@@ -372,15 +372,7 @@ async fn read_request(reader: impl AsyncReadExt + Unpin) -> Result<AdminRequest,
         }
         Ok(Ok(_)) => {}
     }
-    let of = |error: serde_json::Error| format!("the request is invalid: {error}");
-    let request: AdminEnvelope<serde_json::Value> = serde_json::from_slice(&line).map_err(of)?;
-    if request.peal != PROTOCOL {
-        return Err(format!(
-            "the request has protocol version {}; this server supports version {PROTOCOL}",
-            request.peal
-        ));
-    }
-    serde_json::from_value(request.call).map_err(of)
+    AdminRequest::parse(&line)
 }
 
 /// Writes a reply. Failures are only traced: a caller that is gone or does not read harms no other.

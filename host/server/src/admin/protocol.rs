@@ -36,6 +36,25 @@ pub struct AdminEnvelope<C = AdminRequest> {
     pub call: C,
 }
 
+impl AdminRequest {
+    /// Parses the line of a caller.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the line.
+    pub fn parse(line: &[u8]) -> Result<AdminRequest, String> {
+        let of = |error: serde_json::Error| format!("the request is invalid: {error}");
+        let request: AdminEnvelope<serde_json::Value> = serde_json::from_slice(line).map_err(of)?;
+        if request.peal != PROTOCOL {
+            return Err(format!(
+                "the request has protocol version {}; this server supports version {PROTOCOL}",
+                request.peal
+            ));
+        }
+        serde_json::from_value(request.call).map_err(of)
+    }
+}
+
 /// Admin request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
