@@ -99,3 +99,4 @@ pub use roles::Role;
 pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, StateStore};
 pub use tenant::{Tenant, TenantLimits};
 pub use test_hooks::TestHooks;
+pub use text::checked_plain;

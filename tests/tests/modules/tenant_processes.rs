@@ -218,7 +218,7 @@ async fn ended_process_fails_open_calls_and_next_has_the_modules() {
     let chain = [looping, echo.clone()];
     let calling = tokio::spawn(async move { run(&chain).await });
     // The call is under way once the other thread of the process has run a chain behind it.
-    let replies = run(&[echo.clone()]).await;
+    let replies = run(std::slice::from_ref(&echo)).await;
     assert_eq!(replies[0].result.failure, None);
     processes.end();
     let replies = calling.await.unwrap();
@@ -231,7 +231,7 @@ async fn ended_process_fails_open_calls_and_next_has_the_modules() {
             "{failure}"
         );
     }
-    let replies = run(&[echo.clone()]).await;
+    let replies = run(std::slice::from_ref(&echo)).await;
     assert_eq!(
         replies[0].result.failure, None,
         "another process has the module"
@@ -290,7 +290,7 @@ async fn quarantine_is_known_here_and_outlives_the_process() {
     let trap = LoadedModule::Tenant(processes.load("trap", limits));
     let module = trap.tenant().unwrap().clone();
     for _ in 0..2 {
-        let replies = run(&[module.clone()]).await;
+        let replies = run(std::slice::from_ref(&module)).await;
         assert_eq!(
             replies[0].result.failure.as_ref().unwrap().kind,
             FailureKind::Trapped
@@ -298,10 +298,10 @@ async fn quarantine_is_known_here_and_outlives_the_process() {
     }
     assert!(trap.health().quarantined.is_some());
     processes.end();
-    let mut replies = run(&[module.clone()]).await;
+    let mut replies = run(std::slice::from_ref(&module)).await;
     // The end of the process may be noticed by this call only.
     if replies[0].result.failure.as_ref().unwrap().kind == FailureKind::Unavailable {
-        replies = run(&[module.clone()]).await;
+        replies = run(std::slice::from_ref(&module)).await;
     }
     assert_eq!(
         replies[0].result.failure.as_ref().unwrap().kind,

@@ -228,3 +228,36 @@ fn ended_process_costs_its_user_one_call() {
         });
     }
 }
+
+#[needs(prepared, root)]
+#[test]
+fn calls_in_process_of_a_user_are_recorded_and_replay() {
+    let trail = tempfile::tempdir().unwrap();
+    chown(trail.path(), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+    let path = trail.path().join("trail.db");
+    let audit = format!("[audit]\npath = {path:?}\non_failure = \"deny\"\n");
+    let server = TenantServer::start(&audit, ["report", "echo"]);
+    let mut chains = server.watch();
+    for uid in [USERS[0], USERS[1], USERS[0]] {
+        run(&mut server.raise(uid)).expect_status(0);
+        let chains = chains.next().unwrap();
+        assert_eq!(chains[0]["owner"]["user"], uid, "{chains}");
+    }
+    server.daemon.tell(&["stop", "--wait"]);
+    // Root cannot take code from the server's cache, and compiles anew.
+    let mut replay = peal(["audit", "replay", "--config"]);
+    let told = run(replay.arg(server.place.path("peal.toml"))).expect_status(0);
+    // The starts of three instances or more, and three events.
+    assert!(told.stdout.contains(" 0 differ"), "{}", told.stdout);
+    let user = USERS[0].to_string();
+    let list = [
+        "audit", "list", "--kind", "call", "--user", &user, "--config",
+    ];
+    let listed = run(peal(list).arg(server.place.path("peal.toml"))).expect_status(0);
+    assert_eq!(
+        listed.stdout.matches("event -3001").count(),
+        2,
+        "{}",
+        listed.stdout
+    );
+}
