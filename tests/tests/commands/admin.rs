@@ -364,7 +364,11 @@ const PROCESS_METRICS: [&str; 2] = [
 
 /// Metrics with samples only for limits that calls have hit, and for users that are limited. Neither
 /// occurs in the test.
-const SPARSE_METRICS: [&str; 2] = ["peal_module_limit_hits", "peal_user_usage"];
+const SPARSE_METRICS: [&str; 3] = [
+    "peal_module_limit_hits",
+    "peal_user_refusals",
+    "peal_user_usage",
+];
 
 /// Parses the text for Prometheus strictly: help, type and unit of each family precede its samples,
 /// and no name occurs twice.

@@ -98,7 +98,7 @@ fn bound(quota: Quota) -> Bound {
             "the event is lost, and its recipients receive the number of lost events",
             &[
                 "host/core/src/server/tests/kept.rs::spilled_events_of_one_user_have_a_share",
-                "host/core/src/server/tests/kept.rs::spilled_events_are_charged_to_their_source_and_site_keeps_room",
+                "host/core/src/server/tests/kept.rs::spilled_events_are_charged_to_source_and_site_keeps_room",
             ],
         ),
         Quota::Groups => (

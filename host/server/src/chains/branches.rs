@@ -57,6 +57,10 @@ impl ChainEvent {
         owners: impl Iterator<Item = &'a Owner>,
     ) -> Vec<&'a Owner> {
         let mut next = Vec::new();
+        // No owner follows a namespace.
+        if let Some(Owner::Namespace(_)) = after {
+            return next;
+        }
         // Users among them, in their order.
         let mut users: Vec<u32> = Vec::new();
         for owner in owners {

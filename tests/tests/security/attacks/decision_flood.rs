@@ -65,7 +65,7 @@ fn waiting_decisions_of_one_user_delay_no_other() {
         let mut rows = lines.map(|words| words.collect::<Vec<&str>>());
         rows.find(|row| row[..2] == [uid.as_str(), "pending_decisions"])
             .map(|row| row.iter().map(|word| (*word).to_owned()).collect())
-            .unwrap_or_else(|| Vec::<String>::new())
+            .unwrap_or_else(Vec::<String>::new)
     };
     for uid in [ATTACKER, ACCOMPLICE] {
         let row = row(uid);

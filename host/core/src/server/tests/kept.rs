@@ -405,7 +405,7 @@ fn spilled_events_of_one_user_have_a_share() {
 }
 
 #[test]
-fn spilled_events_are_charged_to_their_source_and_site_keeps_room() {
+fn spilled_events_are_charged_to_source_and_site_keeps_room() {
     let mut late = Late::with(StateSettings {
         retention: RetentionLimits {
             memory: 0,
