@@ -18,7 +18,7 @@ pub enum AuditError {
     )]
     NothingToDrop {
         /// The error of the database.
-        database_error: StoreError,
+        database_error: Box<StoreError>,
         /// The age below which decisions stay.
         age: Duration,
         /// The age below which calls and denials stay.

@@ -285,7 +285,7 @@ impl TrailWriter {
                 Err(AuditError::Store(full @ StoreError::Full { .. })) => {
                     if self.drop_old(DropReason::Room) == Dropped::Nothing {
                         return Err(AuditError::NothingToDrop {
-                            database_error: full,
+                            database_error: Box::new(full),
                             age: self.retention.decision_age,
                             call_age: self.retention.call_age,
                         });
