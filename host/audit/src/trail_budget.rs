@@ -73,7 +73,7 @@ impl TrailBudget {
             return false;
         }
         self.supply == FreeSpace::Ample
-            || !self.calls.is_used_up(uid) && !(is_decision && self.decisions.is_used_up(uid))
+            || !(self.calls.is_used_up(uid) || is_decision && self.decisions.is_used_up(uid))
     }
 
     /// Remembers that a call of a policy was left out. The next decision about its user is refused.

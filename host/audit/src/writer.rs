@@ -157,13 +157,14 @@ impl TrailWriter {
         let mut part = Vec::with_capacity(group.len());
         let mut done = Ok(());
         for mut pending in group {
-            bytes += pending.encode();
+            let size = pending.encode();
             // The check for room is due after as many bytes. More at once could fill the trail
             // before it is seen that it is full.
-            if bytes > self.between_drops && !part.is_empty() {
+            if bytes + size > self.between_drops && !part.is_empty() {
                 done = done.and(self.write_part(std::mem::take(&mut part)));
                 bytes = 0;
             }
+            bytes += size;
             part.push(pending);
         }
         done.and(self.write_part(part))

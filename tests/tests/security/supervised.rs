@@ -182,7 +182,7 @@ fn place_with_trail() -> Place {
     let config = fs::read_to_string(place.path("peal.toml")).unwrap();
     let trail = place.path("audit.db");
     place.configure(&format!(
-        "{config}[audit]\npath = {trail:?}\non_failure = \"deny\"\n"
+        "{config}[audit]\npath = {trail:?}\non_failure = \"deny\"\nrefusal_interval_ms = 100\n"
     ));
     place
 }
@@ -298,7 +298,7 @@ fn lost_signer_is_replaced_and_the_trail_verifies() {
         .into_iter()
         .find_map(|(_, value)| value.split_once("tcp4://").map(|(_, at)| at.to_owned()));
     let address = uri.unwrap();
-    for _ in 0..5 {
+    for _ in 0..3 {
         let signer = child(&daemon, "audit-signer");
         kill(signer);
         // A refused connection is a record, which another signer seals.

@@ -24,6 +24,9 @@ use std::{
 };
 use thiserror::Error;
 
+/// Number of processes to which a request is sent, one after another.
+const MAX_ATTEMPTS: usize = 3;
+
 /// Time limit of a reply. The signer answers within microseconds unless the machine is stopped.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -235,39 +238,31 @@ impl OpenSigner {
     /// request goes to the next one: it is either carried out by it, or refused.
     fn call(&self, request: ToSigner) -> Result<FromSigner, SignerError> {
         let mut current = self.current();
-        let is_fresh = self.reconnect(&mut current)?;
-        match current.exchange(&request) {
-            Err(SignerError::Lost(error)) if is_fresh == Freshness::Old => {
-                tracing::warn!(
-                    error,
-                    "signer of the audit trail lost; starting another one"
-                );
-                self.reconnect(&mut current)?;
-                current.exchange(&request)
+        let mut attempts = MAX_ATTEMPTS;
+        loop {
+            self.reconnect(&mut current)?;
+            attempts -= 1;
+            match current.exchange(&request) {
+                Err(SignerError::Lost(error)) if attempts > 0 && self.start.is_some() => {
+                    tracing::warn!(
+                        error,
+                        "signer of the audit trail lost; starting another one"
+                    );
+                }
+                done => return done,
             }
-            done => done,
         }
     }
 
-    fn reconnect(&self, current: &mut CurrentSigner) -> Result<Freshness, SignerError> {
-        match (&current.connection, &self.start) {
-            (SignerConnection::None, Some(start)) => {
-                current.connection = connected(start)?;
-                // The keys of the run stay, so that those of the new signer are not used.
-                current.begin(None).map(|_| Freshness::New)
-            }
-            _ => Ok(Freshness::Old),
+    /// Starts a process in the place of a lost one.
+    fn reconnect(&self, current: &mut CurrentSigner) -> Result<(), SignerError> {
+        if let (SignerConnection::None, Some(start)) = (&current.connection, &self.start) {
+            current.connection = connected(start)?;
+            // The keys of the run stay, so that those of the new signer are not used.
+            current.begin(None)?;
         }
+        Ok(())
     }
-}
-
-/// Age of a connection to a signer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Freshness {
-    /// It was there before the request.
-    Old,
-    /// It was made for the request.
-    New,
 }
 
 impl CurrentSigner {
