@@ -357,9 +357,33 @@ fn is_row(line: &str) -> bool {
     line.starts_with("| ") && !line.ends_with("| shown by |")
 }
 
+/// Number of findings of the security review.
+const FINDINGS: u32 = 16;
+
 #[test]
 fn each_threat_names_tests_that_exist() {
     check_named_tests("THREATS.md", is_row);
+}
+
+#[test]
+fn each_finding_of_security_review_is_attacked_or_named_as_open() {
+    let text = fs::read_to_string(root().join("THREATS.md")).unwrap();
+    let (_, rest) = text
+        .split_once("## Findings of the security review\n")
+        .unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    let attacked = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(' ').next()?.parse().ok());
+    let open = section.lines().filter_map(|line| {
+        line.strip_prefix("No test attacks finding ")?
+            .split(' ')
+            .next()?
+            .parse()
+            .ok()
+    });
+    let found: BTreeSet<u32> = attacked.chain(open).collect();
+    assert_eq!(found, (1..=FINDINGS).collect());
 }
 
 #[test]
