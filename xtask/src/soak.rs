@@ -7,7 +7,19 @@ use crate::{
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
 
-const FUZZ_TARGETS: [&str; 6] = ["handshake", "message", "relay", "stub", "helper", "calls"];
+const FUZZ_TARGETS: [&str; 11] = [
+    "handshake",
+    "message",
+    "relay",
+    "stub",
+    "helper",
+    "calls",
+    "trail",
+    "signer",
+    "admin",
+    "modules",
+    "lift",
+];
 const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
 const KILLS: u32 = 100;

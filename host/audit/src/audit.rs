@@ -1,10 +1,11 @@
 //! The audit trail as seen by the code that records.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, CommitResult,
-    DecisionEntry, GapReason, Keys, WriteFailure,
+    DecisionEntry, GapReason, WriteFailure,
     entry::kind,
     hash_chain::{ChainHead, FIRST},
-    journal::{Journal, RecoveredJournal, boot, has_restarted},
+    journal::{Journal, LastRun, RecoveredJournal, boot},
+    key::CodeKey,
     now,
     pending::{Done, PendingEntry},
     queue::{CommitThread, EntryQueue, EntryQueueFull},
@@ -43,7 +44,6 @@ impl AuditTrail {
     ///
     /// A trail that was truncated is refused, and so is a journal that was changed.
     pub fn open(settings: AuditSettings) -> Result<AuditTrail, AuditError> {
-        let keys = Arc::new(Keys::open(&settings.key)?);
         let AuditSettings {
             max_bytes,
             durability,
@@ -56,14 +56,13 @@ impl AuditTrail {
         };
         let trail = Trail::open(&settings.path, kept)?;
         // `Trail::open` took the lock on the file: no other process writes from here on.
-        let journal = Journal::open(trail.path(), kept, keys.clone())?;
-        let head = trail.seal(SealKind::Head)?;
+        let seal = trail.seal(SealKind::Head)?;
         let last = trail.last_rows(&Filter::default(), 1)?.pop();
         let found = (
             last.as_ref().map_or(0, |row| row.seq),
             last.as_ref().map_or(FIRST, |row| row.hash),
         );
-        let head = head
+        let head = seal
             .as_ref()
             .map_or((0, FIRST), |head| (head.seq, head.hash));
         if found != head {
@@ -73,15 +72,24 @@ impl AuditTrail {
                 found: found.0,
             });
         }
+        let database_head = head;
+        let last_run = LastRun::of(&trail)?;
+        let (signer, keys) =
+            settings
+                .signer
+                .clone()
+                .open(seal, last_run.id, settings.retention.signer_rules())?;
+        let journal = Journal::open(trail.path(), kept, keys.journal)?;
         let boot = boot();
-        let rows = recover_journal(
-            &journal,
-            &trail,
+        let rows = JournalRecovery {
+            journal: &journal,
+            trail: &trail,
             head,
-            &keys,
-            settings.durability,
-            boot.as_deref(),
-        )?;
+            key: &keys.previous_journal,
+            durability: settings.durability,
+            is_of_other_boot: last_run.is_of_other_boot(boot.as_deref()),
+        }
+        .rows()?;
         let head = rows.last().map_or(head, |row| (row.seq, row.hash));
         let crashed = rows
             .last()
@@ -93,25 +101,22 @@ impl AuditTrail {
                 reason: GapReason::Crash,
             });
         let server = settings.server.clone();
-        let key = keys.public().to_string();
+        let key = keys.public.to_string();
         let began = AuditEntry::Began {
             server,
             key,
             handlers: settings.handlers,
             boot,
+            run: Some(keys.run.to_string()),
         };
         // A run has the number of its `Began` record, which a `Gap` may precede.
         let run = head.0 + 1 + u64::from(crashed.is_some());
         let shared = Arc::new(SharedTrail::new(run, &settings));
-        let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
-        let ledger = Arc::new(Mutex::new(TrailDatabase::new(trail, keys.clone(), rows)));
-        let mut writer = TrailWriter::new(
-            &settings,
-            keys,
-            shared.clone(),
-            (journal, ledger.clone()),
-            head,
-        );
+        let scrubber = Scrubber::new(settings.secrets.clone(), keys.digests);
+        let ledger = TrailDatabase::new(trail, signer, database_head, rows);
+        let ledger = Arc::new(Mutex::new(ledger));
+        let mut writer =
+            TrailWriter::new(&settings, shared.clone(), (journal, ledger.clone()), head);
         // The entries recovered from the journal precede these.
         // Before the thread starts: a trail that cannot be written fails the open.
         writer.group(
@@ -203,7 +208,7 @@ impl AuditTrail {
     /// writer does not wait for it.
     pub(crate) fn pending(&self, entry: AuditEntry) -> PendingEntry {
         PendingEntry {
-            scrubbed: self.0.scrubber.scrubbed(&entry),
+            encoded: self.0.scrubber.scrubbed(&entry),
             ..PendingEntry::new(entry)
         }
     }
@@ -275,37 +280,46 @@ impl Drop for Inner {
     }
 }
 
-/// Returns the records that a killed server left in the journal. After a crash of the machine the
-/// last writes may be missing in the database or in the journal, unless writes wait for the disk.
-/// Frames that do not fit are then left out; the `Gap` entry that follows records this.
-fn recover_journal(
-    journal: &Journal,
-    trail: &Trail,
+/// Journal that a killed server may have left.
+struct JournalRecovery<'a> {
+    journal: &'a Journal,
+    trail: &'a Trail,
+    /// Last record in the database.
     head: ChainHead,
-    keys: &Keys,
+    /// Key of that server's journal.
+    key: &'a CodeKey,
     durability: DatabaseDurability,
-    boot: Option<&str>,
-) -> Result<Vec<TrailRow>, AuditError> {
-    let RecoveredJournal { rows, fault } = RecoveredJournal::read(trail, head, keys)?;
-    let Some((frame, fault)) = fault else {
-        return Ok(rows);
-    };
-    let path = journal.path().to_owned();
-    // Without a crash of the machine, or if writes wait for the disk, nothing may be missing.
-    if durability == DatabaseDurability::Machine || !has_restarted(trail, boot)? {
-        return Err(AuditError::Journal { path, frame, fault });
+    /// True if the machine was restarted since.
+    is_of_other_boot: bool,
+}
+
+impl JournalRecovery<'_> {
+    /// Returns the records in the journal. After a crash of the machine the last writes may be
+    /// missing in the database or in the journal, unless writes wait for the disk. Frames that do
+    /// not fit are then left out; the `Gap` entry that follows records this.
+    fn rows(&self) -> Result<Vec<TrailRow>, AuditError> {
+        let RecoveredJournal { rows, fault } =
+            RecoveredJournal::read(self.trail, self.head, self.key)?;
+        let Some((frame, fault)) = fault else {
+            return Ok(rows);
+        };
+        let path = self.journal.path().to_owned();
+        // Without a crash of the machine, or if writes wait for the disk, nothing may be missing.
+        if self.durability == DatabaseDurability::Machine || !self.is_of_other_boot {
+            return Err(AuditError::Journal { path, frame, fault });
+        }
+        tracing::warn!(
+            journal = %path.display(), frame, %fault,
+            "audit journal incomplete after a machine crash, last decisions are missing"
+        );
+        Ok(rows)
     }
-    tracing::warn!(
-        journal = %path.display(), frame, %fault,
-        "audit journal incomplete after a machine crash, last decisions are missing"
-    );
-    Ok(rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Statement, hash_chain::hash_of, journal::FrameError};
+    use crate::{Keys, Statement, hash_chain::hash_of, journal::FrameError};
     use peal_store::JournalFile;
 
     fn row((before, hash): ChainHead, entry: &AuditEntry) -> TrailRow {
@@ -331,7 +345,8 @@ mod tests {
     fn journal_loses_earlier_records_only_after_machine_crash() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.db");
-        let keys = Arc::new(Keys::of(&[7; 32]));
+        let keys = Keys::of(&[7; 32]);
+        let key = || CodeKey::new(&[8; 32]);
         let settings = TrailSettings {
             max_bytes: 1 << 30,
             durability: DatabaseDurability::Process,
@@ -344,6 +359,7 @@ mod tests {
             key: String::new(),
             handlers,
             boot: Some("then".into()),
+            run: None,
         };
         let first = row((0, FIRST), &began);
         let head = (1, first.hash);
@@ -356,13 +372,23 @@ mod tests {
             )
             .unwrap();
         // Of record 2 the disk knew nothing yet.
-        let mut journal = Journal::open(&path, settings, keys.clone()).unwrap();
+        let mut journal = Journal::open(&path, settings, key()).unwrap();
         journal.clear();
         journal
             .add((2, [2; 32]), vec![row((2, [2; 32]), &AuditEntry::Ended)])
             .unwrap();
-        let left =
-            |durability, boot| recover_journal(&journal, &trail, head, &keys, durability, boot);
+        let last_run = LastRun::of(&trail).unwrap();
+        let left = |durability, boot| {
+            let recovery = JournalRecovery {
+                journal: &journal,
+                trail: &trail,
+                head,
+                key: &key(),
+                durability,
+                is_of_other_boot: last_run.is_of_other_boot(boot),
+            };
+            recovery.rows()
+        };
         assert_eq!(left(DatabaseDurability::Process, Some("now")).unwrap(), []);
         for (durability, boot) in [
             (DatabaseDurability::Process, Some("then")),

@@ -140,6 +140,14 @@ impl DroppedRange {
     }
 }
 
+/// Signed statement, and the one that it replaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DroppedStatement {
+    pub(crate) rows: DroppedRows,
+    /// The last record of the replaced statement.
+    pub(crate) replaced: Option<u64>,
+}
+
 /// Statement for a range that follows another range.
 pub(crate) enum Successor {
     /// A new statement beside the previous one.
@@ -150,7 +158,7 @@ pub(crate) enum Successor {
 
 /// Returns the signed text.
 fn text(last: u64, body: &[u8]) -> String {
-    format!("peal-audit 1 dropped {last} {}", Digest::of(body))
+    format!("peal-audit 2 dropped {last} {}", Digest::of(body))
 }
 
 #[cfg(test)]

@@ -30,6 +30,9 @@ pub enum AuditEntry {
         /// The kernel's boot id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
+        /// The name of the run, by which the key of its journal is derived.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
     },
     /// The server ended in good order.
     Ended,
@@ -275,6 +278,15 @@ pub mod kind {
     /// Kinds that stay when others are dropped. Except for decisions, only an admin causes many of
     /// them.
     pub(crate) const LASTING: [&str; 5] = [DECISION, BEGAN, ENDED, DEPLOYED, DROPPED];
+
+    /// Returns the class of a kind.
+    pub(crate) fn class(kind: &str) -> peal_store::RowClass {
+        if LASTING.contains(&kind) {
+            peal_store::RowClass::Lasting
+        } else {
+            peal_store::RowClass::Passing
+        }
+    }
 }
 
 /// Columns for searches.
@@ -490,7 +502,7 @@ impl AdmissionDenial {
 }
 
 /// Returns the job of a call's subject, and the user that caused the call.
-fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
+pub(crate) fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
     let (proc, identity) = match subject {
         CallSubject::Event(call) => {
             // The server's own event, such as the end of a proc, has no source, and names the proc.

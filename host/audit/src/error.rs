@@ -1,5 +1,5 @@
 //! Errors of the audit trail.
-use crate::{EntryError, ExportError, FrameError, SealKeyError};
+use crate::{EntryError, ExportError, FrameError, SignerError};
 use peal_store::StoreError;
 use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
@@ -12,18 +12,21 @@ pub enum AuditError {
     Store(#[from] StoreError),
     /// The trail is full and no record may be dropped.
     #[error(
-        "the audit trail: {database_error}; no record may be dropped, since decisions stay for {} (audit.decision_days): increase audit.max_bytes",
-        humantime::format_duration(*.age)
+        "the audit trail: {database_error}; no record may be dropped, since decisions stay for {} (audit.decision_days) and calls for {} (audit.min_call_age_ms): increase audit.max_bytes",
+        humantime::format_duration(*.age),
+        humantime::format_duration(*.call_age)
     )]
     NothingToDrop {
         /// The error of the database.
-        database_error: StoreError,
+        database_error: Box<StoreError>,
         /// The age below which decisions stay.
         age: Duration,
+        /// The age below which calls and denials stay.
+        call_age: Duration,
     },
-    /// An error of the key for seals.
+    /// A record could not be sealed.
     #[error(transparent)]
-    Key(#[from] SealKeyError),
+    Signer(#[from] SignerError),
     /// An entry could not be serialized or read.
     #[error(transparent)]
     Entry(#[from] EntryError),

@@ -1,4 +1,5 @@
 //! The key that signs the seals of a trail: ed25519, in a file of its own.
+use crate::signer::message::RunId;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, Verifier as _, VerifyingKey};
 use hmac::{Hmac, Mac, digest::Key};
@@ -32,8 +33,8 @@ pub enum SealKeyError {
     },
     /// The secret key is accessible to other users.
     #[error(
-        "the key of the audit trail {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to root or the \
-         server's user and be accessible to its owner only (mode 600)"
+        "the key of the audit trail {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to root or to user \
+         {reader}, who reads it, and be accessible to its owner only (mode 600)"
     )]
     Exposed {
         /// The file.
@@ -42,6 +43,8 @@ pub enum SealKeyError {
         owner: u32,
         /// The mode of the file.
         mode: u32,
+        /// The uid of the reader.
+        reader: u32,
     },
     /// The text is not a key.
     #[error(
@@ -64,11 +67,16 @@ type SecretKeyText = Hmac<Sha256>;
 /// A secret key and the keys derived from it.
 pub struct Keys {
     signing: SigningKey,
-    /// Key for digests of secrets.
-    digests: SecretKeyText,
-    /// Key for codes of the journal.
-    codes: SecretKeyText,
+    digests: [u8; 32],
+    /// Key from which those of journals are derived, one for each run.
+    journals: [u8; 32],
 }
+
+/// Key for digests of secrets. It is derived from that of the seals and says nothing about it.
+pub(crate) struct DigestKey(SecretKeyText);
+
+/// Key for codes of the journal of one run.
+pub(crate) struct CodeKey(SecretKeyText);
 
 /// Replaces the file at `path`. A link is removed; its target stays as it is.
 fn write_anew(path: &Path, text: &str) -> io::Result<()> {
@@ -142,12 +150,14 @@ impl Keys {
         let found = file.metadata().map_err(io)?;
         let owner = found.uid();
         let mode = found.mode() & 0o7777;
-        let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
+        let reader = rustix::process::geteuid().as_raw();
+        let is_ours = owner == 0 || owner == reader;
         if !is_ours || mode & 0o077 != 0 {
             return Err(SealKeyError::Exposed {
                 path: path.to_owned(),
                 owner,
                 mode,
+                reader,
             });
         }
         let mut text = String::new();
@@ -173,8 +183,8 @@ impl Keys {
             .into_bytes();
         Keys {
             signing: SigningKey::from_bytes(seed),
-            digests: keyed(&digests.into()),
-            codes: keyed(&codes.into()),
+            digests: digests.into(),
+            journals: codes.into(),
         }
     }
 
@@ -187,15 +197,43 @@ impl Keys {
         self.signing.sign(text.as_bytes()).to_bytes().to_vec()
     }
 
+    /// Returns the key for digests of secrets. The server has it: whoever can ask for digests can
+    /// try secrets anyway.
+    pub(crate) fn digest_key(&self) -> [u8; 32] {
+        self.digests
+    }
+
+    /// Returns the key for codes of the journal of a run.
+    pub(crate) fn journal_key(&self, run: Option<&RunId>) -> [u8; 32] {
+        let run = run.map(|run| run.0.as_slice()).unwrap_or_default();
+        keyed(&self.journals)
+            .chain_update(run)
+            .finalize()
+            .into_bytes()
+            .into()
+    }
+}
+
+impl DigestKey {
+    pub(crate) fn new(key: &[u8; 32]) -> DigestKey {
+        DigestKey(keyed(key))
+    }
+
     /// Returns a keyed digest of a secret. Without the key the secret cannot be found by trying
     /// values.
     pub(crate) fn digest(&self, secret: &[u8]) -> [u8; 32] {
-        self.digests
+        self.0
             .clone()
             .chain_update(secret)
             .finalize()
             .into_bytes()
             .into()
+    }
+}
+
+impl CodeKey {
+    pub(crate) fn new(key: &[u8; 32]) -> CodeKey {
+        CodeKey(keyed(key))
     }
 
     /// Returns a code over these bytes that only the owner of the key can compute or check. It is
@@ -213,7 +251,7 @@ impl Keys {
     fn coded(&self, parts: &[&[u8]]) -> SecretKeyText {
         parts
             .iter()
-            .fold(self.codes.clone(), |code, part| code.chain_update(part))
+            .fold(self.0.clone(), |code, part| code.chain_update(part))
     }
 }
 
@@ -269,7 +307,10 @@ mod tests {
 
     #[test]
     fn digests_equal_those_of_earlier_records() {
-        let digest = peal_sandbox::Digest(Keys::of(&[7; 32]).digest(b"correct horse")).to_string();
+        let digest = peal_sandbox::Digest(
+            DigestKey::new(&Keys::of(&[7; 32]).digest_key()).digest(b"correct horse"),
+        )
+        .to_string();
         assert_eq!(
             digest,
             "83d7ca323395ec8ca1d7d335f0562a9175f4ca9ecf9200b6096802403a5a92c1"

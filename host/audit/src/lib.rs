@@ -10,6 +10,7 @@
 //!   handshake  the kept part of refused handshakes; refusals  counts of repeated refusals
 //!   gist       the entries in a few words, for people
 //!   hash_chain each row's hash covers it and all rows before it; seals are signed with a key (key.rs)
+//!   signer     signs what extends the trail, in `peal serve` as a process of its own
 //! retention  the records to drop when the trail is full; dropped  signed statements about them
 //! verify     finds the first row that was altered, removed, reordered or inserted
 //! export     the trail as lines of JSON; exported reads them
@@ -21,13 +22,14 @@
 
 mod audit;
 mod checkpoint;
-mod decision_budget;
 mod drop_summary;
 mod dropped;
 mod entry;
 mod error;
 mod export;
 mod exported;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod gist;
 mod handshake;
 mod hash_chain;
@@ -46,7 +48,9 @@ mod retention;
 mod secret;
 mod settings;
 mod shared_trail;
+pub mod signer;
 mod source;
+mod trail_budget;
 mod trail_database;
 mod verify;
 mod writer;
@@ -64,7 +68,7 @@ pub use export::export;
 pub use exported::{ExportError, Exported};
 pub use gist::{Gist, reasons};
 pub use handshake::{HandshakeFacts, InfoFacts};
-pub use hash_chain::{Statement, hash_of};
+pub use hash_chain::{ChainLink, Statement, hash_of};
 pub use journal::{FrameError, RecoveredRecords};
 pub use key::{Keys, SealKeyError, SealPublicKey};
 pub use outcome::OUTCOMES;
@@ -76,6 +80,7 @@ pub use report::{Counts, ModuleSummary, Timeline, TrailReport, page};
 pub use retention::TrailRetention;
 pub use secret::Secrets;
 pub use settings::{AuditHealth, AuditSettings, WriteFailure};
+pub use signer::{SignerError, SignerMemory, SignerRules, SignerState, TrailSigner, serve_signer};
 pub use source::TrailSource;
 pub use verify::{DroppedRecords, Finding, Verified, verify};
 

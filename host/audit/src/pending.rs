@@ -18,8 +18,8 @@ pub enum CommitResult {
 pub(crate) struct PendingEntry {
     pub(crate) at: u64,
     pub(crate) entry: AuditEntry,
-    /// The body without secrets; `None` if the entry has none.
-    pub(crate) scrubbed: Option<Result<Vec<u8>, EntryError>>,
+    /// The body without secrets; `None` if the entry has none and was not encoded yet.
+    pub(crate) encoded: Option<Result<Vec<u8>, EntryError>>,
     pub(crate) module_record: Option<Arc<ModuleRecord>>,
     pub(crate) done: Option<Done>,
 }
@@ -30,7 +30,7 @@ impl PendingEntry {
         PendingEntry {
             at: now(),
             entry,
-            scrubbed: None,
+            encoded: None,
             module_record: None,
             done: None,
         }
@@ -54,10 +54,10 @@ impl PendingEntry {
             return;
         };
         decision.withdraw();
-        if let Some(Ok(body)) = &self.scrubbed {
+        if let Some(Ok(body)) = &self.encoded {
             // Secrets are out of this body and may not come back, so it is changed instead of being
             // made anew.
-            self.scrubbed = Some(AuditEntry::read(body).and_then(|mut entry| {
+            self.encoded = Some(AuditEntry::read(body).and_then(|mut entry| {
                 if let AuditEntry::Decision(decision) = &mut entry {
                     decision.withdraw();
                 }
@@ -66,10 +66,14 @@ impl PendingEntry {
         }
     }
 
+    /// Encodes the body. Returns its size in bytes.
+    pub(crate) fn encode(&mut self) -> u64 {
+        let body = self.encoded.get_or_insert_with(|| to_cbor(&self.entry));
+        body.as_ref().map_or(0, |body| body.len() as u64)
+    }
+
     /// Returns the body as stored.
     pub(crate) fn body(&self) -> Result<Vec<u8>, EntryError> {
-        self.scrubbed
-            .clone()
-            .unwrap_or_else(|| to_cbor(&self.entry))
+        self.encoded.clone().unwrap_or_else(|| to_cbor(&self.entry))
     }
 }

@@ -13,6 +13,12 @@ use std::{
 const MAX_CAUSES_PER_USER: usize = 16;
 /// Maximum number of distinct users.
 const MAX_USERS: usize = 256;
+/// Maximum number of denials in an interval that are recorded by themselves. One person may have
+/// many users, as those that the kernel gives to containers.
+const MAX_ALONE: usize = 64;
+/// Maximum length of the interval of denials that do not cease, in intervals. It doubles with each
+/// group.
+const MAX_INTERVALS: u32 = 64;
 
 /// The cause of a denial. Its parts come from the server and its admins, not from clients.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,7 +56,35 @@ impl Cause {
 #[derive(Debug)]
 struct Window {
     until: Instant,
+    /// Length in intervals.
+    length: u32,
     counted: Option<RefusalGroup>,
+}
+
+/// Denials by user and cause.
+#[derive(Debug, Default)]
+struct Windows {
+    users: BTreeMap<Option<u32>, BTreeMap<Cause, Window>>,
+    alone: DenialsAlone,
+}
+
+/// Denials in the present interval that were recorded by themselves.
+#[derive(Debug, Default)]
+struct DenialsAlone {
+    count: usize,
+    until: Option<Instant>,
+}
+
+impl DenialsAlone {
+    /// Returns true if another one may be recorded by itself.
+    fn take(&mut self, now: Instant, interval: Duration) -> bool {
+        if self.until.is_none_or(|until| until <= now) {
+            (self.count, self.until) = (0, Some(now + interval));
+        }
+        let may = self.count < MAX_ALONE;
+        self.count += usize::from(may);
+        may
+    }
 }
 
 /// Treatment of a denial.
@@ -66,19 +100,19 @@ pub(crate) enum DenialTreatment {
 #[derive(Debug)]
 pub(crate) struct GroupedDenials {
     interval: Duration,
-    users: Mutex<BTreeMap<Option<u32>, BTreeMap<Cause, Window>>>,
+    windows: Mutex<Windows>,
 }
 
 impl GroupedDenials {
     pub(crate) fn new(interval: Duration) -> GroupedDenials {
         GroupedDenials {
             interval,
-            users: Mutex::default(),
+            windows: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<u32>, BTreeMap<Cause, Window>>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Windows> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a denial, even if it is the first.
@@ -91,7 +125,8 @@ impl GroupedDenials {
 
     /// Counts a denial if one with the same user and cause was recorded in this interval.
     pub(crate) fn note(&self, denial: &AdmissionDenial, at: u64, now: Instant) -> DenialTreatment {
-        let mut users = self.lock();
+        let mut all = self.lock();
+        let Windows { users, alone } = &mut *all;
         let mut uid = denial.uid;
         if !users.contains_key(&uid) && users.len() >= MAX_USERS {
             // Users beyond the bound share one entry, so that their number does not take memory.
@@ -103,42 +138,50 @@ impl GroupedDenials {
             // For causes a shared entry bounds the memory, too.
             cause = Cause::Others;
         }
+        let group = |count| RefusalGroup {
+            uid,
+            count,
+            first: at,
+            last: at,
+            example: denial.clone(),
+        };
         // The first denial of the interval was recorded by itself, so this one is only counted.
         if let Some(window) = windows.get_mut(&cause) {
-            let first = || RefusalGroup {
-                uid,
-                count: 0,
-                first: at,
-                last: at,
-                example: denial.clone(),
-            };
-            let group = window.counted.get_or_insert_with(first);
+            let group = window.counted.get_or_insert_with(|| group(0));
             group.count += 1;
             group.last = at;
             return DenialTreatment::Counted;
         }
+        let is_alone = alone.take(now, self.interval);
         windows.insert(
             cause,
             Window {
                 until: now + self.interval,
-                counted: None,
+                length: 1,
+                counted: (!is_alone).then(|| group(1)),
             },
         );
-        DenialTreatment::First
+        if is_alone {
+            DenialTreatment::First
+        } else {
+            DenialTreatment::Counted
+        }
     }
 
     /// Takes the groups whose interval has ended. If an interval had no denials, the next denial is
     /// recorded by itself again.
     pub(crate) fn due(&self, now: Instant) -> Vec<AuditEntry> {
         let mut due = Vec::new();
-        let mut users = self.lock();
-        users.retain(|_, windows| {
+        let mut all = self.lock();
+        all.users.retain(|_, windows| {
             windows.retain(|_, window| {
                 if window.until > now {
                     return true;
                 }
-                window.until = now + self.interval;
                 let counted = window.counted.take();
+                // Denials that do not cease need no record each second.
+                window.length = window.length.saturating_mul(2).min(MAX_INTERVALS);
+                window.until = now + self.interval * window.length;
                 let is_open = counted.is_some();
                 due.extend(counted.map(AuditEntry::Refusals));
                 is_open
@@ -150,7 +193,7 @@ impl GroupedDenials {
 
     /// Takes all groups.
     pub(crate) fn rest(&self) -> Vec<AuditEntry> {
-        let users = std::mem::take(&mut *self.lock());
+        let users = std::mem::take(&mut self.lock().users);
         let windows = users.into_values().flat_map(BTreeMap::into_values);
         windows
             .filter_map(|window| window.counted)
@@ -160,8 +203,9 @@ impl GroupedDenials {
 
     /// Returns the time until the next group is due; `None` if nothing is counted.
     pub(crate) fn due_within(&self, now: Instant) -> Option<Duration> {
-        let users = self.lock();
-        let next = users
+        let all = self.lock();
+        let next = all
+            .users
             .values()
             .flat_map(BTreeMap::values)
             .map(|window| window.until)
@@ -202,7 +246,8 @@ mod tests {
         }
         entries.extend(refusals.rest());
         assert_eq!(alone, 2);
-        assert!((8..=12).contains(&entries.len()), "{}", entries.len());
+        // After 1 s, 3 s, and at the end.
+        assert_eq!(entries.len(), 6);
         let counted = entries.iter().map(|entry| match entry {
             AuditEntry::Refusals(group) => group.count,
             _ => 0,
@@ -239,11 +284,13 @@ mod tests {
             DenialTreatment::Counted,
             "just after a group"
         );
-        assert_eq!(refusals.due(start + 2 * SECOND).len(), 1);
-        assert_eq!(refusals.due(start + 3 * SECOND), []);
+        // The next interval is twice as long.
+        assert_eq!(refusals.due(start + 2 * SECOND), []);
+        assert_eq!(refusals.due(start + 3 * SECOND).len(), 1);
+        assert_eq!(refusals.due(start + 7 * SECOND), []);
         assert_eq!(refusals.due_within(start), None, "nothing is remembered");
         assert_eq!(
-            refusals.note(&denial(1, "malformed"), 3, start + 3 * SECOND),
+            refusals.note(&denial(1, "malformed"), 3, start + 7 * SECOND),
             DenialTreatment::First
         );
     }
@@ -257,14 +304,45 @@ mod tests {
                 refusals.note(&denial(uid, &cause.to_string()), 0, start);
             }
         }
-        let users = refusals.lock();
+        let all = refusals.lock();
+        let users = &all.users;
         assert!(
             users.len() <= MAX_USERS + 1
                 && users
                     .values()
                     .all(|windows| windows.len() <= MAX_CAUSES_PER_USER + 1)
         );
-        drop(users);
+        drop(all);
         assert!(refusals.rest().len() <= (MAX_USERS + 1) * (MAX_CAUSES_PER_USER + 1));
+    }
+
+    #[test]
+    fn person_with_many_users_has_few_records_alone() {
+        let refusals = GroupedDenials::new(SECOND);
+        let start = Instant::now();
+        let mut alone = 0;
+        let mut counted = 0;
+        for second in 0..10_u32 {
+            let now = start + SECOND * second;
+            for uid in 0..5000 {
+                // None of them is refused twice within an interval.
+                let denial = denial(second * 5000 + uid, "malformed");
+                alone += usize::from(refusals.note(&denial, 0, now) == DenialTreatment::First);
+            }
+            for entry in refusals.due(now) {
+                let AuditEntry::Refusals(group) = entry else {
+                    panic!("{entry:?}")
+                };
+                counted += group.count;
+            }
+        }
+        for entry in refusals.rest() {
+            let AuditEntry::Refusals(group) = entry else {
+                panic!("{entry:?}")
+            };
+            counted += group.count;
+        }
+        assert!((1..=10 * MAX_ALONE).contains(&alone), "{alone} alone");
+        assert_eq!(counted + alone as u64, 50_000, "none is missing");
     }
 }

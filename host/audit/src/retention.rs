@@ -1,12 +1,14 @@
 //! Retention of records. When the trail is full, the oldest calls and denials are dropped.
 //! Decisions have their own share and are dropped only beyond that share and above an age.
 use crate::{
-    AuditError, DropSummary, Keys, Statement,
-    dropped::{DroppedRange, Successor},
-    hash_chain::{ChainHead, FIRST},
+    AuditError, DropSummary,
+    dropped::DroppedRange,
+    hash_chain::{ChainHead, ChainLink, FIRST},
     now,
+    signer::{OpenSigner, SignerRules},
+    source::PAGE_ROWS,
 };
-use peal_store::{RowClass, RowSummary, SealKind, Trail, TrailSize};
+use peal_store::{Filter, RowClass, RowSummary, SealKind, Trail, TrailRow, TrailSize};
 use std::time::Duration;
 
 /// Percentage of the maximum size from which records are dropped.
@@ -15,7 +17,7 @@ const DROP_FROM_PERCENT: u64 = 90;
 const MAX_DROPPED_PER_STEP: u32 = 2000;
 /// A step drops about the maximum size divided by this number.
 const DROP_STEP_DIVISOR: u64 = 10;
-/// Space is scarce if calls and denials take less than the maximum size divided by this number.
+/// Space is scarce if calls and denials that may be dropped take less than the maximum size divided by this number.
 const SCARCE_DIVISOR: u64 = 20;
 /// Maximum number of ranges without droppable records that are examined in one step.
 const MAX_EXAMINED_RANGES: usize = 16;
@@ -27,10 +29,15 @@ pub struct TrailRetention {
     pub keep: Option<Duration>,
     /// Age below which decisions are not dropped to free space.
     pub decision_age: Duration,
+    /// Age below which calls and denials are not dropped to free space.
+    pub call_age: Duration,
     /// Percentage of the maximum size that is reserved for decisions.
     pub decision_percent: u32,
     /// Percentage of the maximum size that decisions about one user may take when space is scarce.
     pub user_percent: u32,
+    /// Percentage of the maximum size that calls and denials of one user may take when no space can
+    /// be freed.
+    pub user_call_percent: u32,
 }
 
 impl Default for TrailRetention {
@@ -39,8 +46,10 @@ impl Default for TrailRetention {
         TrailRetention {
             keep: None,
             decision_age: week,
+            call_age: Duration::from_secs(600),
             decision_percent: 50,
             user_percent: 25,
+            user_call_percent: 25,
         }
     }
 }
@@ -88,18 +97,28 @@ impl TrailRetention {
         most / 100 * u64::from(percent)
     }
 
+    /// Returns the ages that a signer requires: a record is dropped to free space or because it is
+    /// old enough to be dropped in any case.
+    pub fn signer_rules(self) -> SignerRules {
+        let at_most = |age: Duration| self.keep.map_or(age, |keep| keep.min(age));
+        SignerRules {
+            oldest_age: at_most(self.decision_age),
+            passing_age: at_most(self.call_age),
+        }
+    }
+
     /// Drops records that are due, never the last record. Returns a summary of them.
     pub(crate) fn apply(
         self,
         trail: &Trail,
-        keys: &Keys,
+        signer: &OpenSigner,
         need: DropReason,
     ) -> Result<Option<DropSummary>, AuditError> {
         let room = trail.size()?;
         let newest = trail.seal(SealKind::Head)?.map_or(0, |head| head.seq);
         let cut = TrailPruning {
             trail,
-            keys,
+            signer,
             newest,
             most_bytes: room.max / DROP_STEP_DIVISOR,
         };
@@ -119,7 +138,7 @@ impl TrailRetention {
             return Ok(Some(gone));
         }
         // Decisions go only when neither calls nor denials are left to drop.
-        match cut.passing()? {
+        match cut.passing(long_ago(self.call_age))? {
             None => cut.oldest(limit),
             gone => Ok(gone),
         }
@@ -128,14 +147,17 @@ impl TrailRetention {
     /// Returns whether there is space for records of all users.
     pub(crate) fn supply(self, trail: &Trail) -> Result<FreeSpace, AuditError> {
         let room = trail.size()?;
-        // Nothing can be dropped: few calls and denials are left, and the oldest record is too
-        // young.
+        // Nothing can be dropped: few calls and denials are left or they are too young, and the
+        // oldest record is too young as well.
         let is_scarce = is_full(room)
-            && used(trail, RowClass::Passing)? < room.max / SCARCE_DIVISOR
             && trail
                 .outlines(0, 1)?
                 .iter()
-                .all(|oldest| oldest.at >= long_ago(self.decision_age));
+                .all(|oldest| oldest.at >= long_ago(self.decision_age))
+            && (used(trail, RowClass::Passing)? < room.max / SCARCE_DIVISOR
+                || trail
+                    .oldest(RowClass::Passing)?
+                    .is_none_or(|oldest| oldest >= long_ago(self.call_age)));
         Ok(if is_scarce {
             FreeSpace::Scarce
         } else {
@@ -147,7 +169,7 @@ impl TrailRetention {
 /// Drops records of a trail.
 struct TrailPruning<'a> {
     trail: &'a Trail,
-    keys: &'a Keys,
+    signer: &'a OpenSigner,
     /// The last record, which stays.
     newest: u64,
     /// The approximate number of bytes dropped in one step.
@@ -171,25 +193,56 @@ impl TrailPruning<'_> {
             .take_while(|row| row.at < limit && row.seq < self.newest)
         {
             DropSummary::add(&mut gone, row);
-            (bytes, last) = (bytes + row.bytes, Some((row.seq, row.hash)));
+            (bytes, last) = (bytes + row.bytes, Some(row.seq));
             if bytes >= self.most_bytes {
                 break;
             }
         }
-        let Some(last) = last else { return Ok(None) };
-        self.trail
-            .drop_to(&Statement::sealed(SealKind::Anchor, last, now(), self.keys))?;
-        tracing::debug!(up_to = last.0, "oldest audit records dropped");
+        let Some(row) = last.map(|last| self.row(last)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let before = (row.seq.saturating_sub(1), self.hash_before(row.seq)?);
+        let anchor = self.signer.anchor(before, ChainLink::of(&row))?;
+        self.trail.drop_to(&anchor)?;
+        tracing::debug!(up_to = row.seq, "oldest audit records dropped");
         Ok(gone)
     }
 
+    fn row(&self, seq: u64) -> Result<Option<TrailRow>, AuditError> {
+        let filter = Filter {
+            from: Some(seq),
+            to: Some(seq),
+            ..Filter::default()
+        };
+        Ok(self.trail.last_rows(&filter, 1)?.pop())
+    }
+
+    /// Returns the hash before a record: of the record before it, or, if that was dropped, as the
+    /// statement about it says.
+    fn hash_before(&self, seq: u64) -> Result<[u8; 32], AuditError> {
+        let before = seq.saturating_sub(1);
+        if let Some(row) = self.row(before)? {
+            return Ok(row.hash);
+        }
+        for rows in self.trail.dropped()? {
+            let range = DroppedRange::read(&rows)?;
+            if let Some(run) = range.runs.iter().find(|run| run.to == before) {
+                return Ok(run.hash.0);
+            }
+        }
+        let anchor = self.trail.seal(SealKind::Anchor)?;
+        Ok(anchor
+            .filter(|anchor| anchor.seq == before)
+            .map_or(FIRST, |anchor| anchor.hash))
+    }
+
     /// Drops the oldest calls and denials between records that stay.
-    fn passing(&self) -> Result<Option<DropSummary>, AuditError> {
+    fn passing(&self, limit: u64) -> Result<Option<DropSummary>, AuditError> {
         for _ in 0..MAX_EXAMINED_RANGES {
-            let previous = self
-                .trail
-                .last_dropped()?
-                .map(|rows| DroppedRange::read(&rows))
+            let last_statement = self.trail.last_dropped()?;
+            let previous = last_statement
+                .as_ref()
+                .map(DroppedRange::read)
                 .transpose()?;
             // The next step goes on where the last one ended.
             let before = self.thinned_to(previous.as_ref())?;
@@ -198,6 +251,7 @@ impl TrailPruning<'_> {
                 .into_iter()
                 // The newest record stays: the head seal is about it.
                 .take_while(|row| row.seq < self.newest)
+                .take_while(|row| row.class == RowClass::Lasting || row.at < limit)
                 .collect();
             let Some(range) = DroppedRange::of(before, &rows, self.most_bytes) else {
                 return Ok(None);
@@ -209,21 +263,35 @@ impl TrailPruning<'_> {
                 .iter()
                 .filter(|row| row.seq <= to && row.class == RowClass::Passing);
             passing.for_each(|row| DropSummary::add(&mut gone, row));
-            let replaced = previous.as_ref().map(|previous| previous.to);
-            let (range, replaced) =
-                match previous.map(|previous| previous.followed_by(range.clone())) {
-                    Some(Successor::Joined(joined)) => (joined, replaced),
-                    Some(Successor::Beside(range)) => (range, None),
-                    None => (range, None),
-                };
+            let links = self.links(from, to)?;
+            let signed = self.signer.thin(last_statement, before, links)?;
             // Also without dropped records, so that the next step begins after this range.
-            self.trail.thin(from, &range.signed(self.keys)?, replaced)?;
+            self.trail.thin(from, &signed.rows, signed.replaced)?;
             if gone.is_some() {
                 tracing::debug!(from, to, "audit records of calls and denials dropped");
                 return Ok(gone);
             }
         }
         Ok(None)
+    }
+
+    /// Returns the links of all records of a range.
+    fn links(&self, from: u64, to: u64) -> Result<Vec<ChainLink>, AuditError> {
+        let mut links = Vec::new();
+        let mut filter = Filter {
+            from: Some(from),
+            to: Some(to),
+            ..Filter::default()
+        };
+        loop {
+            // In pages, because the bodies may be large.
+            let page = self.trail.rows(&filter, PAGE_ROWS)?;
+            let Some(last) = page.last().map(|row| row.seq) else {
+                return Ok(links);
+            };
+            links.extend(page.iter().map(ChainLink::of));
+            filter.from = Some(last + 1);
+        }
     }
 
     /// Returns the last record that was examined in an earlier step.

@@ -6,14 +6,15 @@
 //! Nothing is remembered between records: a secret of one user changes no record about another
 //! user.
 use crate::{
-    AuditEntry, EntryError, Keys,
+    AuditEntry, EntryError,
     entry::{DecisionEntry, to_cbor},
+    key::DigestKey,
 };
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use ciborium::Value as Cbor;
 use peal_model::{ChainResult, Info, Value, key};
 use peal_sandbox::{CallEnd, CallOutput, CallSubject, HostCallAnswer};
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 /// Minimum length of a secret for the search of copies. Shorter ones would match everywhere.
 const SHORTEST: usize = 4;
@@ -62,12 +63,12 @@ impl FromIterator<String> for Secrets {
 /// Removes secrets from entries.
 pub(crate) struct Scrubber {
     secrets: Secrets,
-    keys: Arc<Keys>,
+    key: DigestKey,
 }
 
 impl Scrubber {
-    pub(crate) fn new(secrets: Secrets, keys: Arc<Keys>) -> Scrubber {
-        Scrubber { secrets, keys }
+    pub(crate) fn new(secrets: Secrets, key: DigestKey) -> Scrubber {
+        Scrubber { secrets, key }
     }
 
     /// Returns the body of an entry without its secrets; `None` if it has none. The time grows with
@@ -91,7 +92,7 @@ impl Scrubber {
             let search = search.map_err(|error| unwritable(error.to_string()))?;
             Copies {
                 search,
-                keys: &self.keys,
+                key: &self.key,
             }
             .replace(&mut tree, MatchPosition::Name);
         }
@@ -223,9 +224,9 @@ impl Scrubber {
                     let digest = match text_of(value) {
                         // The digest of the bare text equals that of a copy which a guest hands
                         // over.
-                        Some(text) => digest(&self.keys, text),
+                        Some(text) => digest(&self.key, text),
                         None => to_cbor(value)
-                            .map(|bytes| digest(&self.keys, &bytes))
+                            .map(|bytes| digest(&self.key, &bytes))
                             .unwrap_or_default(),
                     };
                     *value = Cbor::Map(vec![("String".into(), Cbor::Bytes(digest.into_bytes()))]);
@@ -277,7 +278,7 @@ impl MatchPosition {
 /// Search for copies of all secrets of an entry at once.
 struct Copies<'a> {
     search: AhoCorasick,
-    keys: &'a Keys,
+    key: &'a DigestKey,
 }
 
 impl Copies<'_> {
@@ -287,11 +288,11 @@ impl Copies<'_> {
             Cbor::Text(text)
                 if position != MatchPosition::Name && self.search.is_match(text.as_str()) =>
             {
-                *text = digest(self.keys, text.as_bytes());
+                *text = digest(self.key, text.as_bytes());
             }
             // Strings and byte objects are serialized as bytes, names and numbers are not.
             Cbor::Bytes(bytes) if !is_digest(bytes) && self.search.is_match(bytes.as_slice()) => {
-                *bytes = digest(self.keys, bytes).into_bytes();
+                *bytes = digest(self.key, bytes).into_bytes();
             }
             Cbor::Array(items) => items
                 .iter_mut()
@@ -322,8 +323,8 @@ pub(crate) const MARK: &str = "secret:";
 const DIGEST: usize = MARK.len() + 64;
 
 /// Returns the replacement of a secret. Equal secrets have equal replacements.
-fn digest(keys: &Keys, secret: &[u8]) -> String {
-    format!("{MARK}{}", peal_sandbox::Digest(keys.digest(secret)))
+fn digest(key: &DigestKey, secret: &[u8]) -> String {
+    format!("{MARK}{}", peal_sandbox::Digest(key.digest(secret)))
 }
 
 /// Returns true if `bytes` are a replacement.

@@ -1,5 +1,5 @@
 //! Settings and state of a trail.
-use crate::{Secrets, TrailRetention, checkpoint::Destinations};
+use crate::{Secrets, TrailRetention, TrailSigner, checkpoint::Destinations};
 use peal_core::choice::RecordFailurePolicy;
 use peal_store::DatabaseDurability;
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
@@ -21,8 +21,8 @@ pub(crate) fn consequence(on_failure: RecordFailurePolicy) -> &'static str {
 pub struct AuditSettings {
     /// Path of the database.
     pub path: PathBuf,
-    /// Path of the key for seals; created if missing.
-    pub key: PathBuf,
+    /// Signer of seals.
+    pub signer: TrailSigner,
     /// Maximum size of the database in bytes.
     pub max_bytes: u64,
     /// Durability of written records.

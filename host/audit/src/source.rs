@@ -8,7 +8,7 @@ use peal_store::{DroppedRows, Filter, SealKind, StoreError, Trail, TrailRow};
 use std::{io::BufReader, path::Path};
 
 /// Number of rows read in one query.
-const PAGE_ROWS: u32 = 200;
+pub(crate) const PAGE_ROWS: u32 = 200;
 
 /// Source of records.
 pub enum TrailSource {

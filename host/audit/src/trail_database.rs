@@ -1,13 +1,13 @@
 //! The database of the trail, and the journalled records that it does not have yet.
 use crate::{
-    AuditError, DropSummary, Keys, Statement, TrailRetention, decision_budget::DecisionBudget,
-    hash_chain::ChainHead, now, retention::DropReason,
+    AuditError, DropSummary, Statement, TrailRetention,
+    hash_chain::{ChainHead, ChainLink},
+    retention::DropReason,
+    signer::{OpenSigner, message::WantedSeals},
+    trail_budget::TrailBudget,
 };
-use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, Trail, TrailRow};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use peal_store::{Blob, SealKind, TraceRateLimit, Trail, TrailRow};
+use std::time::{Duration, Instant};
 
 /// Result of moving records from the journal into the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,16 +25,25 @@ const BETWEEN_LINES: Duration = Duration::from_secs(60);
 /// The database and the records that are to be moved into it.
 pub(crate) struct TrailDatabase {
     trail: Trail,
-    keys: Arc<Keys>,
+    signer: OpenSigner,
+    /// The last record in the database.
+    head: ChainHead,
     owed: Vec<TrailRow>,
     failures: TraceRateLimit,
 }
 
 impl TrailDatabase {
-    pub(crate) fn new(trail: Trail, keys: Arc<Keys>, owed: Vec<TrailRow>) -> TrailDatabase {
+    /// Uses a database that ends with `head`.
+    pub(crate) fn new(
+        trail: Trail,
+        signer: OpenSigner,
+        head: ChainHead,
+        owed: Vec<TrailRow>,
+    ) -> TrailDatabase {
         TrailDatabase {
             trail,
-            keys,
+            signer,
+            head,
             owed,
             failures: TraceRateLimit::new(BETWEEN_LINES),
         }
@@ -50,28 +59,34 @@ impl TrailDatabase {
         !self.owed.is_empty()
     }
 
-    /// Writes the journalled records and then `rows`, which end with `head`, in one transaction.
+    /// Seals the journalled records and then `rows`, and writes them in one transaction. Returns the
+    /// trail checkpoint, if one is wanted.
     pub(crate) fn write(
         &mut self,
         rows: &[TrailRow],
         blobs: &[Blob<'_>],
-        head: ChainHead,
-        checkpoint: Option<&Seal>,
-    ) -> Result<(), StoreError> {
-        let head = Statement::sealed(SealKind::Head, head, now(), &self.keys);
+        wanted: WantedSeals,
+    ) -> Result<Option<Statement>, AuditError> {
+        let all = || self.owed.iter().chain(rows);
+        let links = all().map(ChainLink::of).collect();
+        let sealed = self.signer.extend(self.head, links, wanted)?;
         self.trail
-            .append(self.owed.iter().chain(rows), blobs, &head, checkpoint)?;
+            .append(all(), blobs, &sealed.head, sealed.checkpoint.as_ref())?;
+        self.head = (sealed.head.seq, sealed.head.hash);
+        self.signer.commit(sealed.head);
         self.owed.clear();
-        Ok(())
+        Ok(sealed
+            .checkpoint
+            .map(|seal| Statement::of(SealKind::Checkpoint, seal)))
     }
 
     /// Writes the journalled records.
-    pub(crate) fn write_journalled(&mut self) -> Result<JournalMove, StoreError> {
-        let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else {
+    pub(crate) fn write_journalled(&mut self) -> Result<JournalMove, AuditError> {
+        if self.owed.is_empty() {
             return Ok(JournalMove::Nothing);
-        };
-        self.write(&[], &[], (seq, hash), None)
-            .map(|()| JournalMove::Moved)
+        }
+        self.write(&[], &[], WantedSeals::Head)
+            .map(|_| JournalMove::Moved)
     }
 
     /// Drops records that are due and returns a summary of them.
@@ -80,12 +95,12 @@ impl TrailDatabase {
         retention: TrailRetention,
         need: DropReason,
     ) -> Option<DropSummary> {
-        self.log_failure(retention.apply(&self.trail, &self.keys, need))
+        self.log_failure(retention.apply(&self.trail, &self.signer, need))
             .flatten()
     }
 
     /// Updates the users' shares and the supply of space.
-    pub(crate) fn measure(&self, retention: TrailRetention, budget: &mut DecisionBudget) {
+    pub(crate) fn measure(&self, retention: TrailRetention, budget: &mut TrailBudget) {
         let measured = || Ok((self.trail.used()?, retention.supply(&self.trail)?));
         if let Some((used, supply)) = self.log_failure(measured()) {
             budget.set(&used, supply);

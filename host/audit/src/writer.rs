@@ -8,23 +8,23 @@
 //! the writer takes decisions.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
-    Keys, Statement, TrailRetention,
+    TrailRetention,
     checkpoint::Destinations,
-    decision_budget::DecisionBudget,
     entry::kind,
     hash_chain::{ChainHead, hash_of},
     journal::Journal,
     module_record::ModuleRecord,
-    now,
     pending::PendingEntry,
     queue::EntryQueue,
     retention::DropReason,
     shared_trail::SharedTrail,
+    signer::message::WantedSeals,
+    trail_budget::TrailBudget,
     trail_database::{JournalMove, TrailDatabase},
 };
 use peal_core::choice::RecordFailurePolicy;
 use peal_sandbox::CallSubject;
-use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
+use peal_store::{Blob, RowClass, StoreError, TraceRateLimit, TrailRow};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
@@ -50,11 +50,10 @@ type HeldFor<'a> = BTreeMap<[u8; 32], &'a [u8]>;
 pub(crate) struct TrailWriter {
     pub(crate) journal: Journal,
     ledger: Arc<Mutex<TrailDatabase>>,
-    keys: Arc<Keys>,
     on_failure: RecordFailurePolicy,
     retention: TrailRetention,
-    /// The shares of the users in the space for decisions.
-    decisions: DecisionBudget,
+    /// The shares of the users.
+    budget: TrailBudget,
     destinations: Destinations,
     /// Number of records and time after which a trail checkpoint is due.
     every: (u64, Duration),
@@ -105,7 +104,6 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl TrailWriter {
     pub(crate) fn new(
         settings: &AuditSettings,
-        keys: Arc<Keys>,
         shared: Arc<SharedTrail>,
         (journal, ledger): (Journal, Arc<Mutex<TrailDatabase>>),
         head: ChainHead,
@@ -113,10 +111,9 @@ impl TrailWriter {
         TrailWriter {
             journal,
             ledger,
-            keys,
             on_failure: settings.on_failure,
             retention: settings.retention,
-            decisions: DecisionBudget::new(settings.retention, settings.max_bytes),
+            budget: TrailBudget::new(settings.retention, settings.max_bytes),
             destinations: settings.checkpoints.clone(),
             every: (settings.checkpoint_records.max(1), settings.checkpoint_time),
             sealed: (head.0, Instant::now()),
@@ -154,43 +151,61 @@ impl TrailWriter {
         }
     }
 
-    /// Writes entries and reports the result to waiting callers.
+    /// Writes entries and reports the result to waiting callers. Returns the first error.
     pub(crate) fn group(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
-        let mut dones = Vec::new();
+        let mut bytes = 0;
+        let mut part = Vec::with_capacity(group.len());
+        let mut done = Ok(());
+        for mut pending in group {
+            let size = pending.encode();
+            // The check for room is due after as many bytes. More at once could fill the trail
+            // before it is seen that it is full.
+            if bytes + size > self.between_drops && !part.is_empty() {
+                done = done.and(self.write_part(std::mem::take(&mut part)));
+                bytes = 0;
+            }
+            bytes += size;
+            part.push(pending);
+        }
+        done.and(self.write_part(part))
+    }
+
+    /// Writes entries of limited size. Without any, makes room for the journalled ones.
+    fn write_part(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
         // Calls of policies were lost, and these decisions may rely on them.
         let withdraws = self.unproved && self.on_failure == RecordFailurePolicy::Deny;
-        let (mut entries, without_room): (Vec<PendingEntry>, Vec<PendingEntry>) = group
-            .into_iter()
-            .partition(|pending| self.has_room(pending));
         // Only a group that was empty from the beginning is to make room.
-        if entries.is_empty() && !without_room.is_empty() {
-            without_room
-                .into_iter()
-                .for_each(|pending| self.refuse(pending));
+        let makes_room = group.is_empty();
+        let mut entries = self.admitted(group);
+        if entries.is_empty() && !makes_room {
             return Ok(());
         }
-        without_room
-            .into_iter()
-            .for_each(|pending| self.refuse(pending));
-        for pending in &mut entries {
-            if withdraws {
-                pending.withdraw();
-            }
-            dones.extend(pending.done.take());
+        if withdraws {
+            entries.iter_mut().for_each(PendingEntry::withdraw);
         }
-        let urgency = if dones.is_empty() {
-            Urgency::Unhurried
-        } else {
-            Urgency::Awaited
-        };
-        let written = self.write_with_room(&entries, urgency);
+        let mut written = self.write_with_room(&entries);
+        if let Err(AuditError::NothingToDrop { .. }) = written {
+            let count = entries.len();
+            // What each user has was measured again, so that it may be the fault of one of them.
+            entries = self.admitted(entries);
+            if entries.is_empty() && count > 0 {
+                return Ok(());
+            }
+            if entries.len() < count {
+                written = self.write_with_room(&entries);
+            }
+        }
+        let decisions = entries
+            .iter()
+            .filter(|pending| pending.is_awaited())
+            .count();
         match &written {
             Ok(()) => {
                 // A decision is among the entries; it was withdrawn if it relied on lost calls.
-                self.unproved &= dones.is_empty();
+                self.unproved &= decisions == 0;
                 self.recovered();
             }
-            Err(error) => self.failed(&entries, dones.len(), error),
+            Err(error) => self.failed(&entries, decisions, error),
         }
         let is_safe =
             written.is_ok() && !withdraws || self.on_failure == RecordFailurePolicy::Continue;
@@ -199,24 +214,48 @@ impl TrailWriter {
         } else {
             CommitResult::No
         };
-        dones.into_iter().for_each(|done| done(safe));
+        entries
+            .into_iter()
+            .filter_map(|pending| pending.done)
+            .for_each(|done| done(safe));
         written
     }
 
-    /// Returns true if there is space for an entry.
-    fn has_room(&self, pending: &PendingEntry) -> bool {
-        if let AuditEntry::Decision(decision) = &pending.entry {
-            self.decisions.admits(decision)
-        } else {
-            true
+    /// Returns the entries that may be recorded, and leaves the others out.
+    fn admitted(&mut self, group: Vec<PendingEntry>) -> Vec<PendingEntry> {
+        let mut admitted = Vec::with_capacity(group.len());
+        // One after another: a call that is left out refuses the decision after it.
+        for pending in group {
+            if self.budget.admits(&pending.entry) {
+                admitted.push(pending);
+            } else {
+                self.refuse(pending);
+            }
         }
+        admitted
     }
 
-    /// Denies a decision without a record, because its user has used their share of the space.
-    fn refuse(&self, pending: PendingEntry) {
-        let AuditEntry::Decision(decision) = pending.entry else {
-            return;
+    /// Leaves an entry out, because its user has used their share of the space. A decision is denied
+    /// without a record.
+    fn refuse(&mut self, pending: PendingEntry) {
+        let decision = match pending.entry {
+            AuditEntry::Decision(decision) => decision,
+            AuditEntry::Denied(denial) => {
+                return self
+                    .shared
+                    .refusals
+                    .count(&denial, pending.at, Instant::now());
+            }
+            AuditEntry::Call(call) => {
+                if let CallSubject::Policy(_) = call.record.subject {
+                    self.budget.left_out(&call);
+                }
+                self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            _ => return,
         };
+        self.budget.refused(&decision);
         // Even the first denial is only counted: recording it would take the space that is missing.
         let denial = AdmissionDenial {
             cause: Some(NO_ROOM.to_owned()),
@@ -235,18 +274,20 @@ impl TrailWriter {
     }
 
     /// Writes entries. If the trail is full, makes room and tries again.
-    fn write_with_room(
-        &mut self,
-        entries: &[PendingEntry],
-        urgency: Urgency,
-    ) -> Result<(), AuditError> {
+    fn write_with_room(&mut self, entries: &[PendingEntry]) -> Result<(), AuditError> {
+        let urgency = if entries.iter().any(PendingEntry::is_awaited) {
+            Urgency::Awaited
+        } else {
+            Urgency::Unhurried
+        };
         for _ in 0..ROOM_MADE {
             match self.write(entries, urgency) {
                 Err(AuditError::Store(full @ StoreError::Full { .. })) => {
                     if self.drop_old(DropReason::Room) == Dropped::Nothing {
                         return Err(AuditError::NothingToDrop {
-                            database_error: full,
+                            database_error: Box::new(full),
                             age: self.retention.decision_age,
+                            call_age: self.retention.call_age,
                         });
                     }
                 }
@@ -342,7 +383,7 @@ impl TrailWriter {
             .collect()
     }
 
-    /// Writes records and counts the bytes of decisions.
+    /// Writes records and counts their bytes.
     fn keep(
         &mut self,
         rows: Vec<TrailRow>,
@@ -350,16 +391,16 @@ impl TrailWriter {
         urgency: Urgency,
     ) -> Result<(), AuditError> {
         let head = rows.last().map_or(self.head, |row| (row.seq, row.hash));
-        let decisions = rows.iter().filter(|row| row.kind == kind::DECISION);
         self.since_drop += rows.iter().map(|row| row.body.len() as u64).sum::<u64>();
         // Taken before the rows are moved, and counted only after they are written.
-        let bytes: Vec<(Option<u32>, u64)> = decisions
-            .map(|row| (row.uid, row.body.len() as u64))
+        let bytes: Vec<(RowClass, Option<u32>, u64)> = rows
+            .iter()
+            .map(|row| (kind::class(&row.kind), row.uid, row.body.len() as u64))
             .collect();
         self.put(rows, needed_modules, (urgency, head))?;
         bytes
             .into_iter()
-            .for_each(|(uid, bytes)| self.decisions.add(uid, bytes));
+            .for_each(|(class, uid, bytes)| self.budget.add(class, uid, bytes));
         Ok(())
     }
 
@@ -387,9 +428,12 @@ impl TrailWriter {
             }
             Err(rows) => rows,
         };
-        let checkpoint =
-            is_due.then(|| Statement::sealed(SealKind::Checkpoint, head, now(), &self.keys));
-        self.write_through(&rows, &blobs, head, checkpoint)?;
+        let wanted = if is_due {
+            WantedSeals::HeadAndCheckpoint
+        } else {
+            WantedSeals::Head
+        };
+        self.write_through(&rows, &blobs, head, wanted)?;
         self.head = head;
         // Only now are the blobs certainly in the database.
         self.known
@@ -404,27 +448,26 @@ impl TrailWriter {
         rows: &[TrailRow],
         blobs: &[Blob<'_>],
         head: ChainHead,
-        checkpoint: Option<Seal>,
-    ) -> Result<(), StoreError> {
+        wanted: WantedSeals,
+    ) -> Result<(), AuditError> {
         let written = {
             let mut ledger = locked(&self.ledger);
             ledger.add_journalled(self.journal.take());
-            ledger.write(rows, blobs, head, checkpoint.as_ref())
+            ledger.write(rows, blobs, wanted)
         };
         // After a failure decisions must not succeed in the journal, or the failure would stay
         // hidden.
-        written.inspect_err(|_| self.journal.shut())?;
+        let checkpoint = written.inspect_err(|_| self.journal.shut())?;
         self.journal.clear();
         if let Some(checkpoint) = checkpoint {
             self.sealed = (head.0, Instant::now());
-            self.destinations
-                .send(&Statement::of(SealKind::Checkpoint, checkpoint));
+            self.destinations.send(&checkpoint);
         }
         Ok(())
     }
 
     /// Handles the result of moving journalled records.
-    pub(crate) fn handle_journal_move(&mut self, settled: Result<JournalMove, StoreError>) {
+    pub(crate) fn handle_journal_move(&mut self, settled: Result<JournalMove, AuditError>) {
         match settled {
             Ok(settled) => {
                 if settled == JournalMove::Moved {
@@ -508,8 +551,8 @@ impl TrailWriter {
         if self.head.0 == self.sealed.0 {
             return;
         }
-        let checkpoint = Statement::sealed(SealKind::Checkpoint, self.head, now(), &self.keys);
-        if let Err(error) = self.write_through(&[], &[], self.head, Some(checkpoint)) {
+        if let Err(error) = self.write_through(&[], &[], self.head, WantedSeals::HeadAndCheckpoint)
+        {
             tracing::error!(%error, "audit trail not sealed");
         }
     }
@@ -527,7 +570,7 @@ impl TrailWriter {
     fn drop_old(&mut self, need: DropReason) -> Dropped {
         let ledger = locked(&self.ledger);
         let gone = ledger.drop_old(self.retention, need);
-        ledger.measure(self.retention, &mut self.decisions);
+        ledger.measure(self.retention, &mut self.budget);
         drop(ledger);
         let Some(gone) = gone else {
             return Dropped::Nothing;

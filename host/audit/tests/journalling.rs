@@ -267,6 +267,18 @@ fn records_moved_before_journal_was_emptied_appear_once() {
 }
 
 #[test]
+fn journal_not_emptied_by_next_server_is_known_to_the_one_after() {
+    let place = killed(&Place::new(), 3);
+    let journalled = tail(&place);
+    let audit = open(&place).unwrap();
+    // Killed before it had emptied the journal of the one before.
+    let copy = place.as_if_killed();
+    fs::write(copy.path("audit.db-tail"), &journalled).unwrap();
+    drop(audit);
+    is_taken_over(&copy, 1..=3);
+}
+
+#[test]
 fn incomplete_frame_was_reported_to_no_requester() {
     let place = Place::new();
     let whole = killed(&place, 3);
@@ -408,6 +420,7 @@ fn oldest_records_go_when_journalled_records_need_room() {
     // Decisions may go as soon as there is no room.
     let retention = TrailRetention {
         decision_age: Duration::ZERO,
+        call_age: Duration::ZERO,
         ..TrailRetention::default()
     };
     let audit = AuditTrail::open(AuditSettings {

@@ -311,6 +311,7 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
     // Where decisions need not stay so long, it goes on.
     let retention = TrailRetention {
         decision_age: Duration::ZERO,
+        call_age: Duration::ZERO,
         ..TrailRetention::default()
     };
     let audit = AuditTrail::open(AuditSettings {
@@ -356,6 +357,129 @@ fn user_filling_room_of_decisions_is_denied_and_others_are_not() {
         matches!(entry, AuditEntry::Refusals(group) if group.uid == Some(1000) && group.example.cause.as_deref().unwrap().contains("no room"))
     });
     assert!(counted, "what was not recorded is counted");
+}
+
+/// Rules by which calls stay for an hour.
+fn calls_stay() -> TrailRetention {
+    TrailRetention {
+        call_age: Duration::from_secs(3600),
+        ..TrailRetention::default()
+    }
+}
+
+#[test]
+fn calls_younger_than_their_minimum_age_are_not_dropped() {
+    let place = Place::new();
+    let audit = AuditTrail::open(AuditSettings {
+        retention: calls_stay(),
+        ..settings(&place)
+    })
+    .unwrap();
+    let reasons = vec!["x".repeat(1000)];
+    // About no user, so that no share ends it before.
+    for _ in 0..4000 {
+        audit.note(AuditEntry::Refused {
+            reasons: reasons.clone(),
+        });
+    }
+    let is_denied = |number| decide_for(&audit, 0, number) == CommitResult::No;
+    assert!((100..400).any(is_denied), "there is no end of the room");
+    let failure = audit.failure().unwrap().to_string();
+    assert!(failure.contains("audit.min_call_age_ms"), "{failure}");
+    drop(audit);
+    let found = verified(&place);
+    assert_eq!((found.dropped.len(), found.begins_after), (0, 0));
+    assert!(matches!(entries(&place)[1], AuditEntry::Refused { .. }));
+    // Where they need not stay, it goes on.
+    let audit = AuditTrail::open(settings(&place)).unwrap();
+    for number in 2..20 {
+        assert_eq!(decide_for(&audit, 0, number), CommitResult::Yes);
+    }
+    drop(audit);
+    let found = verified(&place);
+    assert!(found.findings.is_empty() && !found.dropped.is_empty());
+}
+
+#[test]
+fn user_filling_room_of_calls_is_left_out_and_others_are_not() {
+    let place = Place::new();
+    let audit = AuditTrail::open(AuditSettings {
+        max_bytes: 8 * SMALL,
+        retention: calls_stay(),
+        ..settings(&place)
+    })
+    .unwrap();
+    let module = |kind| {
+        let services = peal_sandbox::Services::default();
+        support::recorded(
+            &audit,
+            kind,
+            &support::component(kind),
+            support::limits(),
+            services,
+        )
+    };
+    let (handler, policy) = (module("echo"), module("judge"));
+    let identity = |uid| Some(UserIdentity { uid, gid: 100 });
+    let bytes = || {
+        vec![Info::new(
+            Key::new("test.bytes").unwrap(),
+            Value::ByteObject(vec![7; 8000].into()),
+        )]
+    };
+    let handle = |uid| {
+        handler.handle(&peal_sandbox::EventCall {
+            identity: identity(uid),
+            ..support::event(-1, bytes())
+        });
+    };
+    let judge = |uid| {
+        let asked = PolicyRequest {
+            identity: identity(uid),
+            ..PolicyRequest::clone(&job_control(Vec::new()))
+        };
+        policy.decide(&peal_sandbox::PolicyCall {
+            number: 1,
+            request: Arc::new(asked),
+            steps: Arc::default(),
+        });
+    };
+    assert!(
+        (0..5000).any(|_| {
+            handle(1000);
+            audit.health().lost > 0
+        }),
+        "the user may take all of the room"
+    );
+    assert_eq!(audit.failure(), None, "the trail can be written");
+    // Nothing is decided of whose proof there is no record.
+    judge(1000);
+    assert_eq!(decide_for(&audit, 1000, 1000), CommitResult::No);
+    for uid in [1001, 0] {
+        handle(uid);
+        judge(uid);
+        assert_eq!(
+            decide_for(&audit, uid, u64::from(uid)),
+            CommitResult::Yes,
+            "user {uid}"
+        );
+    }
+    drop((handler, policy, audit));
+    let found = verified(&place);
+    assert_eq!((found.dropped.len(), found.begins_after), (0, 0));
+    let mut calls = std::collections::BTreeMap::<_, usize>::new();
+    let source = TrailSource::open(&place.path("audit.db")).unwrap();
+    for row in source.last(&Filter::default(), u32::MAX).unwrap() {
+        if row.kind == "call" {
+            *calls.entry(row.uid).or_default() += 1;
+        }
+    }
+    let of = |uid| calls.get(&Some(uid)).copied();
+    assert_eq!((of(1001), of(0)), (Some(2), Some(2)), "{calls:?}");
+    let gaps = entries(&place)
+        .into_iter()
+        .filter(|entry| matches!(entry, AuditEntry::Gap { calls: Some(_), .. }));
+    assert!(gaps.count() > 0, "what was left out is counted");
 }
 
 #[test]

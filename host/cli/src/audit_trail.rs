@@ -1,21 +1,24 @@
 //! Audit trail of a server, opened by its configuration.
 use crate::config;
 use anyhow::Result;
-use peal_audit::{AuditSettings, AuditTrail, CheckpointSyslog, Destinations};
+use peal_audit::{
+    AdmissionDenial, AuditSettings, AuditTrail, CheckpointSyslog, Destinations, TrailSigner,
+};
 use peal_config::{Config, Durability, Problems, Resolved};
+use peal_helper::RefusedCall;
 use std::path::PathBuf;
 
 /// Opens the audit trail if the configuration has one.
-pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
-    let config = &resolved.config;
+pub fn open(resolved: &Resolved, signer: Option<TrailSigner>) -> Result<Option<AuditTrail>> {
     let audit = &resolved.config.audit;
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
-    let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else {
+    let (Some(path), Some(on_failure), Some(signer)) = (audit.path.clone(), on_failure, signer)
+    else {
         return Ok(None);
     };
     let retention = config::audit_retention(resolved).map_err(|problem| Problems(vec![problem]))?;
     let settings = AuditSettings {
-        key: key_path(config).unwrap_or_default(),
+        signer,
         path,
         max_bytes: audit.max_bytes,
         durability: match audit.durability {
@@ -46,6 +49,22 @@ pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
         ),
     };
     Ok(Some(AuditTrail::open(settings)?))
+}
+
+/// Decider of what the privileged helper refuses.
+const HELPER: &str = "privileged helper";
+
+/// Returns the entry about a call that the privileged helper has refused: a fault of the server, or
+/// of somebody who has taken it over.
+pub fn refused_call(refused: &RefusedCall) -> AdmissionDenial {
+    let RefusedCall { kind, uid, reason } = refused;
+    AdmissionDenial {
+        uid: *uid,
+        reason: format!("{kind}: {reason}"),
+        by: Some(HELPER.to_owned()),
+        cause: Some((*kind).to_owned()),
+        ..AdmissionDenial::default()
+    }
 }
 
 /// Returns the path of the key of the trail.

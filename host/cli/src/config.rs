@@ -12,14 +12,14 @@ use peal_core::{
     log::{ChannelRequirement, LogSettings, channel, duplicates::Aggregation, queue::QueueLimits},
     monitor::MonitorLimits,
     published,
-    server::{EventBudget, Monitoring, RetentionLimits},
+    server::{DecisionLimits, EventBudget, Monitoring, RetentionLimits},
 };
-use peal_launcher::CleanupSettings;
+use peal_launcher::{BlockingLimits, CleanupSettings};
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
-    ChainSettings, ChannelSettings, RendezvousSettings, ServerKind, ServerSettings, Serves,
-    SpillSettings, StubSettings, admin::AdminGroup,
+    ChainSettings, ChannelSettings, OutboxLimits, RendezvousSettings, ServerKind, ServerSettings,
+    Serves, SpillSettings, StubSettings, admin::AdminGroup,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -141,7 +141,6 @@ const DECISION_DAYS: u32 = 7;
 /// Returns the retention times of the audit trail.
 pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
     let audit = &resolved.config.audit;
-    let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
     if let (Some(days), Some(keep)) = (audit.decision_days, audit.keep_days)
         && days > keep
     {
@@ -167,8 +166,16 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
         );
         return Err(Problem::new(origin.clone(), what));
     }
-    Ok(TrailRetention {
+    Ok(trail_retention(&resolved.config))
+}
+
+/// Returns the retention times of a valid configuration.
+pub fn trail_retention(config: &Config) -> TrailRetention {
+    let audit = &config.audit;
+    let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
+    TrailRetention {
         keep: audit.keep_days.map(time),
+        call_age: audit.min_call_age,
         decision_age: time(
             audit
                 .decision_days
@@ -177,7 +184,8 @@ pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
         ),
         decision_percent: audit.decision_percent,
         user_percent: audit.max_decision_percent_per_user,
-    })
+        user_call_percent: audit.max_call_percent_per_user,
+    }
 }
 
 /// Returns the sources of a command's configuration.
@@ -223,9 +231,26 @@ pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> Cleanu
 pub fn publish_limits(config: &Config) -> published::PublishLimits {
     let publish = &config.publish;
     published::PublishLimits {
-        items: publish.max_items_per_user,
-        bytes: publish.max_bytes_per_user,
-        waits: publish.max_pending_lookups_per_user,
+        items: published::PublishLimit {
+            user: publish.max_items_per_user,
+            total: publish.items_total(),
+        },
+        bytes: published::PublishLimit {
+            user: publish.max_bytes_per_user,
+            total: publish.bytes_total(),
+        },
+        waits: published::PublishLimit {
+            user: publish.max_pending_lookups_per_user,
+            total: publish.pending_lookups_total(),
+        },
+    }
+}
+
+/// Returns the limits of threads that work for users.
+pub fn blocking_limits(config: &Config) -> BlockingLimits {
+    BlockingLimits {
+        all: config.server.max_blocking_threads,
+        user: config.server.max_blocking_threads_per_user,
     }
 }
 
@@ -268,14 +293,16 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 ring: events.ring_size,
                 ring_bytes: events.max_ring_bytes,
                 memory: events.max_memory_bytes,
-                // Events for the procs of one user must leave space for those of other users.
-                user_spill: events.max_spill_bytes / 2,
+                spill: events.max_spill_bytes,
+                user_spill: events.spill_bytes_per_user(),
                 index: events.max_index_bytes,
+                user_index: events.index_bytes_per_user(),
             },
             connection_loss_window: events.connection_loss_window,
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
             max_put_bytes_per_user: server.put_bytes_per_user(),
+            max_put_bytes_total: server.put_bytes_total(),
             max_pending_gets: server.max_pending_gets,
             max_fences: server.max_fences,
             max_registrations: server.max_registrations,
@@ -298,7 +325,12 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_tools_per_user: config.tools.per_user(),
             allowance: EventBudget(server.event_budget),
             defaults: defaults(&config.policy),
-            max_decisions: config.policy.max_pending_decisions,
+            decisions: DecisionLimits {
+                requests: config.policy.max_pending_decisions,
+                user_requests: config.policy.pending_decisions_per_user(),
+                bytes: config.policy.max_pending_decision_bytes,
+                user_bytes: config.policy.pending_decision_bytes_per_user(),
+            },
             groups: group::GroupSettings {
                 timeout: config.group.timeout,
                 decision_timeout: config.group.decision_timeout,
@@ -314,15 +346,22 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         max_connections_per_user: server.connections_per_user(),
         max_handshakes_per_user: server.handshakes_per_user(),
         max_partial_frame_bytes_per_user: server.partial_frame_bytes_per_user(),
+        max_partial_frame_bytes_total: server.partial_frame_bytes_total(),
         frame_timeout: server.frame_timeout,
         max_refusal_delay: server.max_refusal_delay,
         handshake_timeout: server.handshake_timeout,
         max_outbox_messages: server.max_outbox_messages,
-        max_outbox_bytes: server.max_outbox_bytes,
+        outbox: OutboxLimits {
+            client: server.max_outbox_bytes,
+            user: server.outbox_bytes_per_user(),
+            total: server.outbox_bytes_total(),
+        },
         max_open_requests: server.max_open_requests,
         chains: ChainSettings {
             queue: server.max_chain_queue_events,
             queue_bytes: server.max_chain_queue_bytes,
+            user_queue_bytes: server.chain_queue_bytes_per_user(),
+            total_queue_bytes: server.chain_queue_bytes_total(),
             drain_timeout: server.chain_drain_timeout,
         },
         channels: ChannelSettings {
@@ -366,6 +405,9 @@ pub fn store_settings(config: &Config) -> StoreSettings {
     };
     StoreSettings {
         max_bytes: store.max_bytes,
+        mail_bytes: store.mail_bytes(),
+        state_bytes: store.state_bytes(),
+        admin_bytes: store.admin_bytes(),
         records,
     }
 }

@@ -1,7 +1,6 @@
 //! Confinement of `peal serve`: the paths that a server needs by its configuration, to which the
 //! kernel confines it.
 use crate::{
-    audit_trail,
     config::{self, Readable},
     helper,
     supervisor::ProcessStarter,
@@ -231,12 +230,7 @@ fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
 fn writable(config: &Config) -> Vec<PathBuf> {
     let store = &config.store.path;
     let audit = &config.audit.path;
-    let records = [
-        store,
-        audit,
-        &audit_trail::key_path(config),
-        &config.audit.checkpoint_file,
-    ];
+    let records = [store, audit, &config.audit.checkpoint_file];
     let mut write: Vec<PathBuf> = records
         .into_iter()
         .flatten()

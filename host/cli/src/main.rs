@@ -3,6 +3,7 @@ mod admin;
 mod args;
 mod attach;
 mod audit;
+mod audit_signer;
 mod audit_trail;
 mod chain;
 mod compiler;
@@ -95,6 +96,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Config(command) => config_command::run(command),
         PealCommand::HostServer => serve::serve_launcher(),
         PealCommand::Helper(args) => helper::help(args),
+        PealCommand::AuditSigner(args) => audit_signer::sign(args),
         PealCommand::Compiler(args) => compiler::work(args),
         PealCommand::Compile(args) => compiler::compile(args),
         PealCommand::Tenant(args) => tenant::run(args),

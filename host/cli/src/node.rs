@@ -9,7 +9,7 @@ use crate::{
     wait_message::WaitMessage,
 };
 use anyhow::{Context, Result};
-use peal_audit::AuditTrail;
+use peal_audit::{AuditTrail, TrailSigner};
 use peal_config::{Config, ConfinementMode, Problems, Resolved};
 use peal_core::owner::Owner;
 use peal_helper::PrivilegedHelper;
@@ -44,6 +44,18 @@ pub struct PreparedServer {
     begun: StartedModules,
     ground: Ground,
     refused: Option<Problems>,
+}
+
+/// Processes that work for a server.
+pub struct ServerProcesses {
+    /// Privileged helper.
+    pub helper: PrivilegedHelper,
+    /// Compilers of users' modules, if users install any.
+    pub compilers: Option<CompilerProcesses>,
+    /// Starter of the processes of users, if their modules run in some.
+    pub runtimes: Option<StartRuntime>,
+    /// Signer of the audit trail, if there is one.
+    pub signer: Option<TrailSigner>,
 }
 
 /// Server that listens.
@@ -85,13 +97,18 @@ impl Ground {
         notices: Notices,
         command: RecorderCommand,
         (cleaning, helper): (CleanupSettings, PrivilegedHelper),
+        signer: Option<TrailSigner>,
     ) -> Result<(Ground, Loader)> {
         let config = &resolved.config;
         // First, so that messages about all later parts pass the configured filter.
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
         let store = store(config)?;
-        let audit = audit_trail::open(resolved)?;
+        let audit = audit_trail::open(resolved, signer)?;
+        if let Some(audit) = audit.clone() {
+            helper
+                .report_refusals(move |refused| audit.refuse(audit_trail::refused_call(&refused)));
+        }
         let pools =
             peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
         // From here on notices pass the recorder, which must not miss the start of a job.
@@ -104,7 +121,8 @@ impl Ground {
         };
         let host = EmbeddedHostEnvironment::new(notices.clone())
             .cleaning(cleaning, helper)
-            .publishing(config::publish_limits(config));
+            .publishing(config::publish_limits(config))
+            .blocking(config::blocking_limits(config));
         let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);
         let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
@@ -154,7 +172,14 @@ impl PreparedServer {
         let wanted = peal_modules::read_components(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let helper = PrivilegedHelper::default();
-        let (ground, loader) = Ground::new(resolved, notices, command, (cleaning, helper.clone()))?;
+        let signer = audit_trail::key_path(&resolved.config).map(TrailSigner::here);
+        let (ground, loader) = Ground::new(
+            resolved,
+            notices,
+            command,
+            (cleaning, helper.clone()),
+            signer,
+        )?;
         let loading =
             (!wanted.is_empty() || !job.handlers.is_empty()).then(|| WaitMessage::new(LOADING));
         let begun = StartupModules::of_job(loader, wanted, job)?;
@@ -175,9 +200,14 @@ impl PreparedServer {
         resolved: &Readable,
         me: &str,
         notices: Notices,
-        helper: PrivilegedHelper,
-        (compilers, runtimes): (Option<CompilerProcesses>, Option<StartRuntime>),
+        processes: ServerProcesses,
     ) -> Result<PreparedServer> {
+        let ServerProcesses {
+            helper,
+            compilers,
+            runtimes,
+            signer,
+        } = processes;
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
             Ok(()) => peal_modules::read_components(&resolved.modules, &resolved.config),
@@ -199,6 +229,7 @@ impl PreparedServer {
             notices,
             Box::new(|_| String::new()),
             (cleaning, helper.clone()),
+            signer,
         )?;
         let loader = match compilers {
             Some(compilers) => loader.compiling_by(Arc::new(compilers)),

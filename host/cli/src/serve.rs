@@ -2,8 +2,8 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServeArgs, ServerArgs},
-    compiler, config, confinement,
-    node::{self, LocalServer, PreparedServer},
+    audit_signer, compiler, config, confinement,
+    node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
     server_signals::{ServerSignal, ServerSignals},
@@ -122,6 +122,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     // A confined process cannot start programs.
     let compilers = compiler::start(&config, starter.clone())?;
     let runtimes = tenant::starter(&config, starter.clone())?;
+    let signer = audit_signer::start(&config, starter.clone())?;
     let (active_confinement, helper) = confinement::confine(&readable, &files, &socket, starter)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
@@ -130,8 +131,12 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         &readable,
         &node::unique("peal"),
         notices.clone(),
-        helper,
-        (compilers, runtimes),
+        ServerProcesses {
+            helper,
+            compilers,
+            runtimes,
+            signer,
+        },
     )?;
     // Only now, so that nothing precedes the errors of a configuration.
     if scope == Serves::Session && config.server.user.is_none() && geteuid().is_root() {

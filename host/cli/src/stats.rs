@@ -1,8 +1,14 @@
 //! `peal status` and `peal stats`: state and metrics of a running server.
-use crate::{admin, args::QueryArgs, plain};
+use crate::{
+    admin,
+    args::{QueryArgs, StatsArgs},
+    plain,
+    table::{Side, table},
+    units,
+};
 use anyhow::Result;
 use peal_server::{
-    admin::{AdminReply, AdminRequest, ServerStatus, Trouble},
+    admin::{AdminReply, AdminRequest, ServerStatus, Trouble, UserQuotas},
     metrics::{Amount, MetricSample, Snapshot},
 };
 use std::{
@@ -63,8 +69,71 @@ fn plain_lines(text: &str) -> String {
         .join("\n             ")
 }
 
+/// Prints the metrics of a server, or the resources of its users.
+pub fn stats(args: StatsArgs) -> Result<ExitCode> {
+    let StatsArgs { query, by_user } = args;
+    if by_user {
+        users(query)
+    } else {
+        metrics(query)
+    }
+}
+
+/// Prints what each user holds.
+fn users(args: QueryArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::request(args.at, &AdminRequest::Users)?;
+    let AdminReply::Users(quotas) = reply else {
+        return admin::unexpected(&reply);
+    };
+    let mut out = crate::output::stdout();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &quotas)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(by_user(&quotas).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Formats a line for each user and resource.
+fn by_user(quotas: &UserQuotas) -> String {
+    let setting = |name: &str| {
+        let limits = quotas.resources.iter();
+        let found = limits.filter(|limits| limits.resource == name);
+        found
+            .map(|limits| limits.share_setting.clone())
+            .next()
+            .unwrap_or_default()
+    };
+    let rows: Vec<[String; 6]> = quotas
+        .users
+        .iter()
+        .flat_map(|user| user.resources.iter().map(|used| (user.uid, used)))
+        .map(|(uid, used)| {
+            [
+                units::user(uid),
+                used.resource.clone(),
+                used.held.to_string(),
+                used.share
+                    .map_or_else(|| "-".to_owned(), |share| share.to_string()),
+                used.refused.to_string(),
+                setting(&used.resource),
+            ]
+        })
+        .collect();
+    let head = [
+        ("user", Side::Left),
+        ("resource", Side::Left),
+        ("held", Side::Right),
+        ("share", Side::Right),
+        ("refused", Side::Right),
+        ("setting of the share", Side::Left),
+    ];
+    table(head, &rows)
+}
+
 /// Prints the metrics of a server.
-pub fn stats(args: QueryArgs) -> Result<ExitCode> {
+fn metrics(args: QueryArgs) -> Result<ExitCode> {
     let (reply, _) = admin::request(args.at, &AdminRequest::Stats)?;
     let AdminReply::Stats(snapshot) = reply else {
         return admin::unexpected(&reply);

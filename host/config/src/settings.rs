@@ -91,6 +91,9 @@ settings! {
         /// Maximum memory of the keys and values that all procs of one user have put, in bytes.
         /// Root and the server's user are exempt.
         max_put_bytes_per_user "server.max_put_bytes_per_user": Option<usize> = None, Unset("twice server.max_put_bytes", Number(0, TIB)), "268435456";
+        /// Maximum memory of the keys and values that all procs have put, in bytes. One eighth of it is
+        /// reserved for the procs of root and the server's user.
+        max_put_bytes_total "server.max_put_bytes_total": Option<usize> = None, Unset("eight times server.max_put_bytes_per_user", Number(0, 8 * TIB)), "1073741824";
         /// Maximum number of pending gets of one client, which wait for keys that are not available
         /// yet.
         max_pending_gets "server.max_pending_gets": usize = 4096, Number(0, MILLION), "64";
@@ -123,6 +126,11 @@ settings! {
         /// stops reading until there is space. Root and the server's user are exempt.
         max_partial_frame_bytes_per_user "server.max_partial_frame_bytes_per_user": Option<usize> = None,
             Unset("twice server.max_message_bytes", Number(4096, TIB)), "268435456";
+        /// Maximum size of all partly received messages of all users, in bytes. Beyond it the server
+        /// stops reading messages of users until there is space. Root and the server's user are
+        /// exempt.
+        max_partial_frame_bytes_total "server.max_partial_frame_bytes_total": Option<usize> = None,
+            Unset("four times server.max_partial_frame_bytes_per_user", Number(4096, 4 * TIB)), "1073741824";
         /// Time between the first and the last byte of a message, in milliseconds. The server
         /// closes the connection of a message that takes longer.
         frame_timeout "server.frame_timeout_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
@@ -140,10 +148,26 @@ settings! {
         max_outbox_messages "server.max_outbox_messages": usize = 65_536, Number(1, MILLION), "1024";
         /// Maximum memory of the messages in the outbox of one client, in bytes.
         max_outbox_bytes "server.max_outbox_bytes": usize = 256 * MIB, Number(4096, TIB), "16777216";
+        /// Maximum memory of the messages in the outboxes of all clients of one user, in bytes. Beyond
+        /// it the server disconnects clients that do not read. Root and the server's user are exempt.
+        max_outbox_bytes_per_user "server.max_outbox_bytes_per_user": Option<usize> = None,
+            Unset("twice server.max_outbox_bytes", Number(4096, TIB)), "33554432";
+        /// Maximum memory of the messages in all outboxes, in bytes. One eighth of it is reserved for
+        /// the clients of root and the server's user.
+        max_outbox_bytes_total "server.max_outbox_bytes_total": Option<usize> = None,
+            Unset("four times server.max_outbox_bytes_per_user", Number(4096, TIB)), "134217728";
         /// Maximum number of events that wait for the hosted handlers of one owner.
         max_chain_queue_events "server.max_chain_queue_events": usize = 65_536, Number(1, MILLION), "1024";
         /// Maximum memory of the events that wait for the hosted handlers of one owner, in bytes.
         max_chain_queue_bytes "server.max_chain_queue_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
+        /// Maximum memory of the events that wait for the hosted handlers of one user and of that
+        /// user's jobs, in bytes.
+        max_chain_queue_bytes_per_user "server.max_chain_queue_bytes_per_user": Option<usize> = None,
+            Unset("twice server.max_chain_queue_bytes", Number(4096, TIB)), "2097152";
+        /// Maximum memory of the events that wait for the hosted handlers of all users and jobs, in
+        /// bytes. Handlers of the site have a queue of their own.
+        max_chain_queue_bytes_total "server.max_chain_queue_bytes_total": Option<usize> = None,
+            Unset("four times server.max_chain_queue_bytes_per_user", Number(4096, TIB)), "8388608";
         /// Time that accepted events have to pass the hosted handlers at shutdown, in milliseconds.
         chain_drain_timeout "server.chain_drain_timeout_ms": Duration = Duration::from_secs(10), Millis(0, DAY), "1000";
         /// Time that the host environment has to register for environment events, in milliseconds.
@@ -159,6 +183,11 @@ settings! {
         /// Maximum number of file monitors of all procs. Each keeps a directory open. One user has
         /// half of them at most.
         max_monitored_files "server.max_monitored_files": usize = 512, Number(0, MILLION), "64";
+        /// Maximum number of threads that answer queries and remove files for users at the same time.
+        /// More work waits.
+        max_blocking_threads "server.max_blocking_threads": usize = 32, Number(1, 512), "8";
+        /// Maximum number of these threads for one user.
+        max_blocking_threads_per_user "server.max_blocking_threads_per_user": usize = 4, Number(1, 512), "2";
         /// Time that clients have to read their remaining messages at shutdown, in milliseconds.
         drain_timeout "server.drain_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
     }
@@ -173,12 +202,23 @@ settings! {
         /// Maximum memory of retained events, in bytes. An event is retained until all its
         /// recipients have received it. More events are spilled to disk.
         max_memory_bytes "events.max_memory_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
-        /// Maximum memory of the index of retained events and their recipients, in bytes. The
-        /// events of one user take half of it at most.
+        /// Maximum memory of the index of retained events and their recipients, in bytes. One eighth
+        /// of it is reserved for root and the server's user. Events are lost beyond it, and their
+        /// recipients receive the number of lost events.
         max_index_bytes "events.max_index_bytes": usize = 256 * MIB, Number(4096, TIB), "1048576";
-        /// Maximum disk space of spilled events, in bytes. The events of one user take half of it
-        /// at most. The files have no names and vanish with the server.
+        /// Maximum memory of this index for the procs of one user, in bytes. Root and the server's
+        /// user are exempt.
+        max_index_bytes_per_user "events.max_index_bytes_per_user": Option<usize> = None,
+            Unset("half of events.max_index_bytes", Number(4096, TIB)), "524288";
+        /// Maximum disk space of spilled events, in bytes. One eighth of it is reserved for events
+        /// of root, the server's user and the system. Events are lost beyond it. The files have no
+        /// names and vanish with the server.
         max_spill_bytes "events.max_spill_bytes": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
+        /// Maximum disk space of spilled events of one user, in bytes: of those for that user's procs
+        /// alone, and of those that the user raised for others. Root and the server's user are
+        /// exempt.
+        max_spill_bytes_per_user "events.max_spill_bytes_per_user": Option<usize> = None,
+            Unset("half of events.max_spill_bytes", Number(0, 1 << 50)), "524288";
         /// Time during which lost connections are collected into one event, in milliseconds.
         connection_loss_window "events.connection_loss_window_ms": Duration = Duration::from_millis(100), Millis(0, 60_000), "1000";
         /// Directory of the files for spilled events.
@@ -218,9 +258,20 @@ settings! {
         lookup "policy.lookup.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about queries about the jobs of other users.
         query "policy.query.default": HookDefault = HookDefault::BuiltIn, KeywordKind, "\"deny\"";
-        /// Maximum number of requests and connections that wait for policies. One user has half of
-        /// them at most. More are denied.
+        /// Maximum number of requests and connections that wait for policies. One eighth of them is
+        /// reserved for root, the server's user and modules of the site. More are denied.
         max_pending_decisions "policy.max_pending_decisions": usize = 1024, Number(1, MILLION), "64";
+        /// Maximum number of these requests and connections of one user. Root and the server's user
+        /// are exempt. Users take turns.
+        max_pending_decisions_per_user "policy.max_pending_decisions_per_user": Option<usize> = None,
+            Unset("a quarter of policy.max_pending_decisions", Number(1, MILLION)), "16";
+        /// Maximum memory of the requests and connections that wait for policies, in bytes. One eighth
+        /// of it is reserved for root, the server's user and modules of the site.
+        max_pending_decision_bytes "policy.max_pending_decision_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
+        /// Maximum memory of the requests and connections of one user that wait for policies, in
+        /// bytes. Root and the server's user are exempt.
+        max_pending_decision_bytes_per_user "policy.max_pending_decision_bytes_per_user": Option<usize> = None,
+            Unset("a quarter of policy.max_pending_decision_bytes", Number(4096, TIB)), "524288";
     }
 
     /// Job control requests (`PMIx_Job_control`).
@@ -254,10 +305,22 @@ settings! {
     "publish" publish: Publish {
         /// Maximum number of values that one user has published.
         max_items_per_user "publish.max_items_per_user": usize = 4096, Number(0, MILLION), "64";
+        /// Maximum number of published values of all users. One eighth of it is reserved for root and
+        /// the server's user.
+        max_items_total "publish.max_items_total": Option<usize> = None,
+            Unset("four times publish.max_items_per_user", Number(0, 4 * MILLION)), "1024";
         /// Maximum memory of the values that one user has published, in bytes.
         max_bytes_per_user "publish.max_bytes_per_user": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Maximum memory of the published values of all users, in bytes. One eighth of it is
+        /// reserved for root and the server's user.
+        max_bytes_total "publish.max_bytes_total": Option<usize> = None,
+            Unset("four times publish.max_bytes_per_user", Number(0, 4 * TIB)), "16777216";
         /// Maximum number of unpublished keys for which the lookups of one user wait.
         max_pending_lookups_per_user "publish.max_pending_lookups_per_user": usize = 4096, Number(0, MILLION), "64";
+        /// Maximum number of unpublished keys for which the lookups of all users wait. One eighth of
+        /// it is reserved for root and the server's user.
+        max_pending_lookups_total "publish.max_pending_lookups_total": Option<usize> = None,
+            Unset("four times publish.max_pending_lookups_per_user", Number(0, 4 * MILLION)), "1024";
     }
 
     /// Log requests (`PMIx_Log`).
@@ -385,12 +448,24 @@ settings! {
     "store" store: Store {
         /// SQLite database of job records and module state.
         path "store.path": Option<PathBuf> = None, Unset("no store", FilePath), "\"/var/lib/peal/peal.db\"";
-        /// Maximum size of the database, in bytes.
-        max_bytes "store.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "67108864";
-        /// Maximum size of the entries in all job records, in bytes. The rest of the database holds
-        /// messages and module state.
+        /// Maximum size of the database, in bytes. Each kind of data has a limit of its own, so that a
+        /// full one refuses no other. One sixteenth is reserved for starts and ends of jobs, admin
+        /// requests and module versions. The defaults of the limits leave half of the database for
+        /// its structure.
+        max_bytes "store.max_bytes": u64 = 2 * GIB as u64, Number(1 << 20, TIB), "67108864";
+        /// Maximum size of the messages of all sinks that are not delivered yet, in bytes.
+        max_mail_bytes "store.max_mail_bytes": Option<u64> = None,
+            Unset("a sixteenth of store.max_bytes", Number(1 << 14, TIB)), "4194304";
+        /// Maximum size of the state of all modules, in bytes. One eighth of it is reserved for
+        /// modules of the site.
+        max_state_bytes "store.max_state_bytes": Option<u64> = None,
+            Unset("a sixteenth of store.max_bytes", Number(1 << 14, TIB)), "4194304";
+        /// Maximum size of the recorded admin requests, in bytes. The oldest are removed first.
+        max_admin_bytes "store.max_admin_bytes": Option<u64> = None,
+            Unset("a sixteenth of store.max_bytes", Number(1 << 14, TIB)), "4194304";
+        /// Maximum size of the entries in all job records, in bytes.
         max_record_bytes "store.max_record_bytes": Option<u64> = None,
-            Unset("half of store.max_bytes", Number(1 << 16, TIB)), "33554432";
+            Unset("a quarter of store.max_bytes", Number(1 << 16, TIB)), "33554432";
         /// Maximum size of the entries in the job records of one user, in bytes. Records of ended
         /// jobs are removed first, the oldest before the others.
         max_record_bytes_per_user "store.max_record_bytes_per_user": Option<u64> = None,
@@ -431,6 +506,14 @@ settings! {
         /// of records that must stay, in percent. Further grants to that user are denied. Root and
         /// the server's user are exempt.
         max_decision_percent_per_user "audit.max_decision_percent_per_user": u32 = 25, Number(1, 90), "10";
+        /// Minimum age of removed calls and refusals, in milliseconds. If nothing else can be removed,
+        /// requests that policies grant are denied, as on a full disk.
+        min_call_age "audit.min_call_age_ms": Duration = Duration::from_secs(600), Millis(0, DAY), "3600000";
+        /// Share of audit.max_bytes that calls and refusals caused by one user may take when no
+        /// room can be made for more, in percent. Further calls caused by that user are counted
+        /// and not recorded, and grants to that user are denied. Root and the server's user are
+        /// exempt.
+        max_call_percent_per_user "audit.max_call_percent_per_user": u32 = 25, Number(1, 90), "10";
         /// Time during which refusals of one user for one cause are counted into one record, in
         /// milliseconds. The first refusal is recorded immediately.
         refusal_interval "audit.refusal_interval_ms": Duration = Duration::from_secs(1), Millis(100, 3_600_000), "10000";

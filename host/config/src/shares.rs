@@ -2,7 +2,7 @@
 use crate::{
     document::Origins,
     problem::Problem,
-    settings::{Config, Log, Server, Store, Tools},
+    settings::{Config, Events, Log, Policy, Publish, Server, Store, Tools},
 };
 
 /// Divisor that gives the default share of one user of all connections and tools.
@@ -44,6 +44,42 @@ impl Server {
             .unwrap_or(self.max_message_bytes.saturating_mul(2))
     }
 
+    /// Returns the bytes that values put by all procs may take.
+    pub fn put_bytes_total(&self) -> usize {
+        self.max_put_bytes_total
+            .unwrap_or(self.put_bytes_per_user().saturating_mul(8))
+    }
+
+    /// Returns the bytes that incomplete messages of all users may take.
+    pub fn partial_frame_bytes_total(&self) -> usize {
+        self.max_partial_frame_bytes_total
+            .unwrap_or(self.partial_frame_bytes_per_user().saturating_mul(4))
+    }
+
+    /// Returns the bytes that events for the handlers of one user and its jobs may take.
+    pub fn chain_queue_bytes_per_user(&self) -> usize {
+        self.max_chain_queue_bytes_per_user
+            .unwrap_or(self.max_chain_queue_bytes.saturating_mul(2))
+    }
+
+    /// Returns the bytes that events for the handlers of all users and jobs may take.
+    pub fn chain_queue_bytes_total(&self) -> usize {
+        self.max_chain_queue_bytes_total
+            .unwrap_or(self.chain_queue_bytes_per_user().saturating_mul(4))
+    }
+
+    /// Returns the bytes that messages for the clients of one user may take.
+    pub fn outbox_bytes_per_user(&self) -> usize {
+        self.max_outbox_bytes_per_user
+            .unwrap_or(self.max_outbox_bytes.saturating_mul(2))
+    }
+
+    /// Returns the bytes that messages for all clients may take.
+    pub fn outbox_bytes_total(&self) -> usize {
+        self.max_outbox_bytes_total
+            .unwrap_or(self.outbox_bytes_per_user().saturating_mul(4))
+    }
+
     /// Returns the bytes that values put by one user's procs may take.
     pub fn put_bytes_per_user(&self) -> usize {
         self.max_put_bytes_per_user
@@ -57,6 +93,55 @@ impl Tools {
         self.max_connections_per_user
             // At least one: zero would lock out the tools of every user.
             .unwrap_or((self.max_connections / PART).max(1))
+    }
+}
+
+impl Events {
+    /// Returns the bytes that the index of retained events may take for one user's procs.
+    pub fn index_bytes_per_user(&self) -> usize {
+        self.max_index_bytes_per_user
+            .unwrap_or(self.max_index_bytes / 2)
+    }
+
+    /// Returns the bytes that spilled events of one user may take.
+    pub fn spill_bytes_per_user(&self) -> usize {
+        self.max_spill_bytes_per_user
+            .unwrap_or(self.max_spill_bytes / 2)
+    }
+}
+
+impl Policy {
+    /// Returns the requests and connections of one user that may wait for policies.
+    pub fn pending_decisions_per_user(&self) -> usize {
+        self.max_pending_decisions_per_user
+            // Rounded up, so that a limit of one leaves each user able to make a request.
+            .unwrap_or(self.max_pending_decisions.div_ceil(PART))
+    }
+
+    /// Returns the bytes that these requests may take.
+    pub fn pending_decision_bytes_per_user(&self) -> usize {
+        self.max_pending_decision_bytes_per_user
+            .unwrap_or(self.max_pending_decision_bytes / PART)
+    }
+}
+
+impl Publish {
+    /// Returns the values that all users may have published.
+    pub fn items_total(&self) -> usize {
+        self.max_items_total
+            .unwrap_or(self.max_items_per_user.saturating_mul(4))
+    }
+
+    /// Returns the bytes that these values may take.
+    pub fn bytes_total(&self) -> usize {
+        self.max_bytes_total
+            .unwrap_or(self.max_bytes_per_user.saturating_mul(4))
+    }
+
+    /// Returns the keys for which lookups of all users may wait.
+    pub fn pending_lookups_total(&self) -> usize {
+        self.max_pending_lookups_total
+            .unwrap_or(self.max_pending_lookups_per_user.saturating_mul(4))
     }
 }
 
@@ -76,9 +161,24 @@ impl Log {
 }
 
 impl Store {
+    /// Returns the bytes that messages of all sinks may take.
+    pub fn mail_bytes(&self) -> u64 {
+        self.max_mail_bytes.unwrap_or(self.max_bytes / 16)
+    }
+
+    /// Returns the bytes that the state of all modules may take.
+    pub fn state_bytes(&self) -> u64 {
+        self.max_state_bytes.unwrap_or(self.max_bytes / 16)
+    }
+
+    /// Returns the bytes that calls of admins may take.
+    pub fn admin_bytes(&self) -> u64 {
+        self.max_admin_bytes.unwrap_or(self.max_bytes / 16)
+    }
+
     /// Returns the bytes that record entries of all jobs may take.
     pub fn record_bytes(&self) -> u64 {
-        self.max_record_bytes.unwrap_or(self.max_bytes / 2)
+        self.max_record_bytes.unwrap_or(self.max_bytes / 4)
     }
 
     /// Returns the bytes that record entries of one user's jobs may take.
@@ -141,10 +241,12 @@ pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources)
 }
 
 /// Returns the bounds of shares by their totals.
-fn totals(config: &Config) -> [Bound; 9] {
+fn totals(config: &Config) -> [Bound; 21] {
     let Config {
         server,
         tools,
+        events,
+        policy,
         log,
         store,
         ..
@@ -186,6 +288,60 @@ fn totals(config: &Config) -> [Bound; 9] {
             reason: "a message may be as long (server.max_message_bytes)".to_owned(),
         },
         at_most(
+            "server.max_put_bytes_per_user",
+            server.put_bytes_per_user(),
+            "server.max_put_bytes_total",
+            server.put_bytes_total(),
+        ),
+        at_most(
+            "server.max_partial_frame_bytes_per_user",
+            server.partial_frame_bytes_per_user(),
+            "server.max_partial_frame_bytes_total",
+            server.partial_frame_bytes_total(),
+        ),
+        at_most(
+            "server.max_blocking_threads_per_user",
+            server.max_blocking_threads_per_user,
+            "server.max_blocking_threads",
+            server.max_blocking_threads,
+        ),
+        at_most(
+            "server.max_chain_queue_bytes_per_user",
+            server.chain_queue_bytes_per_user(),
+            "server.max_chain_queue_bytes_total",
+            server.chain_queue_bytes_total(),
+        ),
+        at_most(
+            "server.max_outbox_bytes_per_user",
+            server.outbox_bytes_per_user(),
+            "server.max_outbox_bytes_total",
+            server.outbox_bytes_total(),
+        ),
+        at_most(
+            "events.max_index_bytes_per_user",
+            events.index_bytes_per_user(),
+            "events.max_index_bytes",
+            events.max_index_bytes,
+        ),
+        at_most(
+            "events.max_spill_bytes_per_user",
+            events.spill_bytes_per_user(),
+            "events.max_spill_bytes",
+            events.max_spill_bytes,
+        ),
+        at_most(
+            "policy.max_pending_decisions_per_user",
+            policy.pending_decisions_per_user(),
+            "policy.max_pending_decisions",
+            policy.max_pending_decisions,
+        ),
+        at_most(
+            "policy.max_pending_decision_bytes_per_user",
+            policy.pending_decision_bytes_per_user(),
+            "policy.max_pending_decision_bytes",
+            policy.max_pending_decision_bytes,
+        ),
+        at_most(
             "log.max_queue_requests_per_user",
             log.user_queued(),
             "log.max_queue_requests",
@@ -196,6 +352,24 @@ fn totals(config: &Config) -> [Bound; 9] {
             log.user_queued_bytes(),
             "log.max_queue_bytes",
             log.max_queue_bytes,
+        ),
+        at_most_bytes(
+            "store.max_mail_bytes",
+            store.mail_bytes(),
+            "a quarter of store.max_bytes",
+            store.max_bytes / 4,
+        ),
+        at_most_bytes(
+            "store.max_state_bytes",
+            store.state_bytes(),
+            "a quarter of store.max_bytes",
+            store.max_bytes / 4,
+        ),
+        at_most_bytes(
+            "store.max_admin_bytes",
+            store.admin_bytes(),
+            "a quarter of store.max_bytes",
+            store.max_bytes / 4,
         ),
         at_most_bytes(
             "store.max_record_bytes",

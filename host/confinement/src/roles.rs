@@ -11,6 +11,8 @@ pub enum ProcessRole {
     Server,
     /// Acts on other processes, and as other users.
     PrivilegedHelper,
+    /// Signs what extends the audit trail.
+    AuditSigner,
     /// Starts a process for each component that is compiled.
     CompilerParent,
     /// Compiles one component.
@@ -116,6 +118,15 @@ const PRIVILEGED_HELPER: &[CallGroup] = &[
     CallGroup::Credentials,
 ];
 
+const AUDIT_SIGNER: &[CallGroup] = &[
+    CallGroup::Memory,
+    CallGroup::Threads,
+    CallGroup::OwnSignals,
+    CallGroup::Time,
+    CallGroup::Descriptors,
+    CallGroup::Information,
+];
+
 const COMPILER_PARENT: &[CallGroup] = &[
     CallGroup::Memory,
     CallGroup::Threads,
@@ -178,10 +189,11 @@ const HELPER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
 
 impl ProcessRole {
     /// All roles.
-    pub const ALL: [ProcessRole; 6] = [
+    pub const ALL: [ProcessRole; 7] = [
         ProcessRole::Supervisor,
         ProcessRole::Server,
         ProcessRole::PrivilegedHelper,
+        ProcessRole::AuditSigner,
         ProcessRole::CompilerParent,
         ProcessRole::Compilation,
         ProcessRole::TenantRuntime,
@@ -193,6 +205,7 @@ impl ProcessRole {
             ProcessRole::Supervisor => "supervisor",
             ProcessRole::Server => "server",
             ProcessRole::PrivilegedHelper => "privileged helper",
+            ProcessRole::AuditSigner => "audit signer",
             ProcessRole::CompilerParent => "compiler",
             ProcessRole::Compilation => "compilation",
             ProcessRole::TenantRuntime => "tenant runtime",
@@ -236,6 +249,15 @@ impl ProcessRole {
                 files: "reads and removes, changes none",
                 network: "none",
                 signals: SignalScope::Everything,
+            },
+            ProcessRole::AuditSigner => RoleAccess {
+                user: "the user that starts the server",
+                capabilities: CapabilitySet::empty(),
+                groups: AUDIT_SIGNER,
+                file_scope: FileScope::Listed,
+                files: "none but what it has open",
+                network: "none",
+                signals: SignalScope::Itself,
             },
             ProcessRole::CompilerParent => RoleAccess {
                 user: "that of the server",

@@ -21,7 +21,7 @@ use rustix::{
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions, Permissions},
-    io::{self, ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Seek, Write},
     net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket},
     os::{
         fd::AsFd,
@@ -97,7 +97,7 @@ enum Requirement {
 }
 
 use ProcessRole::{
-    Compilation, CompilerParent, PrivilegedHelper, Server, Supervisor, TenantRuntime,
+    AuditSigner, Compilation, CompilerParent, PrivilegedHelper, Server, Supervisor, TenantRuntime,
 };
 use Requirement::{Machine, Nothing, Root};
 
@@ -405,6 +405,7 @@ fn run_role(role: ProcessRole, at: &Surroundings) -> u8 {
         })
         .collect();
     let device = File::open("/dev/vda");
+    let mut memory = tempfile::tempfile().unwrap();
 
     let confined = confinement(role, at).enforce().unwrap();
     if (confined.files, confined.calls) != (EnforcementLevel::Full, EnforcementLevel::Full) {
@@ -436,6 +437,13 @@ fn run_role(role: ProcessRole, at: &Surroundings) -> u8 {
         PrivilegedHelper => {
             fs::remove_file(at.path("remove/file")).unwrap();
             use_threads(at);
+        }
+        AuditSigner => {
+            memory.write_all(b"text").unwrap();
+            memory.rewind().unwrap();
+            let mut text = [0; 4];
+            memory.read_exact(&mut text).unwrap();
+            assert_eq!(&text, b"text");
         }
         CompilerParent => {
             start_and_end_program();
@@ -510,7 +518,7 @@ fn confinement(role: ProcessRole, at: &Surroundings) -> Confinement {
             write: BTreeSet::from([at.path("write")]),
             ..none
         },
-        Supervisor | PrivilegedHelper | TenantRuntime => none,
+        Supervisor | PrivilegedHelper | AuditSigner | TenantRuntime => none,
     }
 }
 

@@ -16,6 +16,14 @@ pub struct Share {
 }
 
 impl EventBudget {
+    /// Divides the budget among owners whose chains run beside each other. The first ones get the
+    /// remainder.
+    pub fn divided(self, owners: usize) -> impl Iterator<Item = EventBudget> {
+        let owners = u32::try_from(owners).unwrap_or(u32::MAX).max(1);
+        let (each, remainder) = (self.0 / owners, self.0 % owners);
+        (0..owners).map(move |at| EventBudget(each + u32::from(at < remainder)))
+    }
+
     /// Takes the share of an owner whose handlers raise this many events. It is half of what is
     /// left, rounded up, so that the owners after it get a share, too.
     pub fn share(&mut self, wanted: usize) -> Share {
@@ -81,6 +89,16 @@ mod tests {
             }
         );
         assert_eq!(allowance, EventBudget(4));
+    }
+
+    proptest! {
+        #[test]
+        fn divided_budget_is_neither_more_nor_less(budget in any::<u32>(), owners in 1..300_usize) {
+            let shares: Vec<u32> = EventBudget(budget).divided(owners).map(|share| share.0).collect();
+            prop_assert_eq!(shares.len(), owners);
+            prop_assert_eq!(shares.iter().map(|share| u64::from(*share)).sum::<u64>(), u64::from(budget));
+            prop_assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
     }
 
     proptest! {

@@ -6,11 +6,12 @@
 //! - [`class`], [`audience`], [`user_scope`]: the class of an event and its recipients.
 //! - [`termination`]: termination requests of handlers for a job.
 //! - [`choice`]: choices of a site.
-//! - [`policy`], [`defaults`]: decisions by policies and by the built-in rules.
+//! - [`policy`], [`defaults`], [`decision_limits`]: decisions by policies and by the built-in rules.
 //! - [`job_control`], [`log`]: parsing of job-control requests, routing of log requests.
 //! - [`monitor`]: monitors of procs and their alerts.
 //! - [`published`]: published data and lookups.
 //! - [`psets`]: process sets.
+//! - [`quota`], [`fair_queue`]: resources that are charged to users, and turns of users.
 //! - [`supported`]: supported attributes.
 //! - [`group`]: groups across servers.
 //! - [`server`]: requests of clients: life cycle, modex, fences, events and retained events.
@@ -25,10 +26,12 @@ pub mod chain;
 pub mod choice;
 pub mod class;
 mod deadlines;
+pub mod decision_limits;
 pub mod defaults;
 mod directives;
 mod event_budget;
 mod event_targets;
+pub mod fair_queue;
 mod fence;
 pub mod group;
 pub mod job;
@@ -45,6 +48,7 @@ pub mod policy;
 pub mod psets;
 pub mod published;
 mod put_values;
+pub mod quota;
 pub mod registration;
 mod request_id;
 mod retained;

@@ -30,6 +30,16 @@ pub enum PutRefusal {
         /// The limit, in bytes.
         max: usize,
     },
+    /// The values of all users together exceed their limit.
+    #[error(
+        "the values of all users take {max} bytes, which is the limit (server.max_put_bytes_total)"
+    )]
+    Total {
+        /// The user of the proc.
+        uid: u32,
+        /// The limit, in bytes.
+        max: usize,
+    },
 }
 
 /// The committed values of a proc. Values of global scope are in both sets.
@@ -97,11 +107,13 @@ pub(crate) struct Modex {
     charged: UserBytes,
 }
 
-/// The user that is charged for values, and the limit on the bytes of that user's values.
+/// The user that is charged for values, and the limits on the bytes of that user's values and of all
+/// values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PutShare {
     pub(crate) uid: u32,
     pub(crate) max_bytes: usize,
+    pub(crate) max_total_bytes: usize,
 }
 
 impl Modex {
@@ -169,7 +181,19 @@ impl Modex {
         let PutShare {
             uid,
             max_bytes: max,
+            max_total_bytes,
         } = share;
+        let beside = |held: usize| held.saturating_sub(before.bytes).saturating_add(after);
+        // The error names the share of the user if both limits are exceeded.
+        if after > before.bytes
+            && beside(self.charged.of(uid)) <= max
+            && beside(self.charged.total()) > max_total_bytes
+        {
+            return Err(PutRefusal::Total {
+                uid,
+                max: max_total_bytes,
+            });
+        }
         self.charged
             .replace(uid, before.bytes, after, max)
             .map_err(|OverShare| PutRefusal::User { uid, max })?;
@@ -361,6 +385,11 @@ impl Modex {
     /// Returns the next deadline.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.deadlines.next()
+    }
+
+    /// Returns the memory of each user's values, in bytes.
+    pub(crate) fn bytes_by_user(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.charged.by_user()
     }
 
     /// Returns the memory of the values that users are charged for, in bytes.

@@ -1,6 +1,7 @@
 //! Steps of a request through the policies of its hook. Each policy may amend the request for those
 //! after it. The first grant or denial decides; where all pass, the hook's default does.
 use crate::{
+    decision_limits::DecisionLimit,
     defaults::{self, HookDefault, RuleDenial, RuleRequest},
     order::Registrations,
     registration::{ChainPlacement, EventCodes, HandlerRegistration, Mode, RegistrationError},
@@ -35,8 +36,10 @@ pub enum DecidedBy {
     Policy(String),
     /// The hook's default, because all policies passed or none exist.
     Default,
-    /// The server, because too many decisions are pending.
-    Overload,
+    /// The server, because of a limit of pending decisions.
+    Overload(DecisionLimit),
+    /// The server, because it has no thread for policies.
+    Unavailable,
     /// The server, because the requester has lost its name to a job.
     Eviction,
     /// The server, because the decision could not be recorded.
@@ -48,7 +51,8 @@ impl fmt::Display for DecidedBy {
         match self {
             DecidedBy::Policy(name) => write!(f, "policy {name:?}"),
             DecidedBy::Default => f.write_str("the default"),
-            DecidedBy::Overload => f.write_str("the server, with too many decisions pending,"),
+            DecidedBy::Overload(_) => f.write_str("the server, with too many decisions pending,"),
+            DecidedBy::Unavailable => f.write_str("the server, without a thread for policies,"),
             DecidedBy::Eviction => f.write_str("the server, because a job has that name now,"),
             DecidedBy::Unrecorded => {
                 f.write_str("the server, because its decision cannot be recorded,")
@@ -89,13 +93,23 @@ pub struct DeniedVerdict {
 }
 
 impl DeniedVerdict {
-    /// Returns the denial of a request when too many decisions are pending.
-    pub fn overload() -> DeniedVerdict {
-        let reasons = vec![reason(
-            "too many requests are waiting for the site's policies; try again",
-        )];
+    /// Returns the denial of a request when decisions are pending up to this limit.
+    pub fn overload(limit: DecisionLimit) -> DeniedVerdict {
+        let reasons = vec![reason(format_args!(
+            "too many requests are waiting for the site's policies ({limit}); try again"
+        ))];
         DeniedVerdict {
-            by: DecidedBy::Overload,
+            by: DecidedBy::Overload(limit),
+            status: code::PMIX_ERR_OUT_OF_RESOURCE,
+            reasons,
+        }
+    }
+
+    /// Returns the denial of a request whose policies cannot be called.
+    pub fn unavailable() -> DeniedVerdict {
+        let reasons = vec![reason("the site's policies cannot be called; try again")];
+        DeniedVerdict {
+            by: DecidedBy::Unavailable,
             status: code::PMIX_ERR_OUT_OF_RESOURCE,
             reasons,
         }

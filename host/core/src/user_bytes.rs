@@ -37,6 +37,11 @@ impl UserBytes {
         self.0.get(&uid).copied().unwrap_or_default()
     }
 
+    /// Returns the bytes of each user.
+    pub(crate) fn by_user(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.0.iter().map(|(uid, bytes)| (*uid, *bytes))
+    }
+
     /// Returns the bytes of all users.
     pub(crate) fn total(&self) -> usize {
         self.0

@@ -15,8 +15,8 @@ use peal_core::{
     job_registration::LauncherJob,
     policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{
-        Action, AdmissionCheck, DecisionId, EventBudget, Monitoring, PeerId, RaisingOwner,
-        StateSettings, Upcall,
+        Action, AdmissionCheck, DecisionId, DecisionLimit, DecisionLimits, EventBudget, Monitoring,
+        PeerId, RaisingOwner, StateSettings, Upcall,
     },
 };
 use peal_model::{
@@ -854,7 +854,11 @@ fn events_raised_by_tenants_need_grant_and_by_site_do_not() {
 fn pending_decisions_are_bounded_in_number_and_bytes() {
     let mut stage = Stage::with(
         StateSettings {
-            max_decisions: 4,
+            decisions: DecisionLimits {
+                requests: 4,
+                user_requests: 2,
+                ..DecisionLimits::default()
+            },
             ..StateSettings::default()
         },
         &[Hook::JobControl, Hook::Event],
@@ -864,7 +868,9 @@ fn pending_decisions_are_bounded_in_number_and_bytes() {
     for _ in 0..3 {
         let actions = stage.kill(proc("bob", 0));
         assert_eq!(statuses(&actions), [code::PMIX_ERR_OUT_OF_RESOURCE]);
-        assert!(matches!(&actions[0], Action::Denied(denial) if denial.by == DecidedBy::Overload));
+        assert!(
+            matches!(&actions[0], Action::Denied(denial) if denial.by == DecidedBy::Overload(DecisionLimit::UserRequests))
+        );
     }
     // Who asked is gone meanwhile: what it raised is raised all the same, and nothing is left.
     stage
@@ -877,7 +883,10 @@ fn pending_decisions_are_bounded_in_number_and_bytes() {
     stage.server.decided(first, denied(Status(-1)));
     assert_eq!(stage.server.counts().decisions_awaited, 0);
     let small = StateSettings {
-        max_decision_bytes: 1000,
+        decisions: DecisionLimits {
+            bytes: 1000,
+            ..DecisionLimits::default()
+        },
         ..StateSettings::default()
     };
     let mut stage = Stage::with(small.clone(), &[Hook::Event]);

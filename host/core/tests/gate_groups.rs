@@ -11,7 +11,7 @@ use peal_core::{
     MonotonicTime,
     job::JobSpec,
     policy::{DecidedBy, DeniedVerdict, Verdict, reason},
-    server::{Action, DecisionId, RequestId, StateSettings},
+    server::{Action, DecisionId, DecisionLimits, RequestId, StateSettings},
 };
 use peal_model::{
     Event, GroupOperationKind, Hook, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank,
@@ -387,7 +387,11 @@ fn proc_ended_before_decision_is_in_no_group() {
 fn pending_group_decision_without_room_is_refused_to_all() {
     let mut stage = Stage::new(
         StateSettings {
-            max_decisions: 2,
+            decisions: DecisionLimits {
+                requests: 2,
+                user_requests: 1,
+                ..DecisionLimits::default()
+            },
             ..StateSettings::default()
         },
         &[Hook::Group],

@@ -10,7 +10,7 @@ use peal_core::{
     defaults::{Defaults, HookDefault},
     job::JobSpec,
     policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
-    server::{Action, PeerId, RequestId, ServerState, StateSettings},
+    server::{Action, DecisionLimits, PeerId, RequestId, ServerState, StateSettings},
 };
 use peal_model::{
     Hook, Info, Nspace, Proc, Rank, Reply, Request, Status, UserIdentity, Value, code, key,
@@ -175,7 +175,11 @@ fn denied_log_gets_status_and_trace_gets_reason() {
     // What waits is bounded as for any other hook.
     let (mut server, peer) = stage(
         StateSettings {
-            max_decisions: 2,
+            decisions: DecisionLimits {
+                requests: 2,
+                user_requests: 1,
+                ..DecisionLimits::default()
+            },
             ..StateSettings::default()
         },
         &[Hook::Log],

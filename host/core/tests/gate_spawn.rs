@@ -10,7 +10,10 @@ use peal_core::{
     MonotonicTime,
     job::JobSpec,
     policy::{DecidedBy, DeniedVerdict, Verdict, reason},
-    server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
+    server::{
+        Action, DecisionLimit, DecisionLimits, PeerId, RequestId, ServerState, StateSettings,
+        Upcall,
+    },
 };
 use peal_model::{
     App, Application, Hook, Info, Nspace, PolicySubject, Proc, Rank, Reply, Request, Status, Text,
@@ -217,7 +220,10 @@ fn by_default_a_job_is_spawned_as_its_requester_and_for_its_own() {
 #[test]
 fn pending_spawn_requests_are_bounded_by_their_whole_size() {
     let settings = || StateSettings {
-        max_decision_bytes: 10_000,
+        decisions: DecisionLimits {
+            bytes: 10_000,
+            ..DecisionLimits::default()
+        },
         ..StateSettings::default()
     };
     for large in [
@@ -237,6 +243,6 @@ fn pending_spawn_requests_are_bounded_by_their_whole_size() {
         let [Action::Denied(denial), Action::Reply { .. }] = &actions[..] else {
             panic!("{actions:?}")
         };
-        assert_eq!(denial.by, DecidedBy::Overload);
+        assert_eq!(denial.by, DecidedBy::Overload(DecisionLimit::Bytes));
     }
 }

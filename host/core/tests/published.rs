@@ -5,19 +5,28 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
-use peal_core::published::{DataRequester, LookupResult, PublishLimits, Published, WaitId};
-use peal_model::{
-    Info, KeyName, Nspace, Persistence, Proc, Range, Rank, Status, Text, Value, code, key,
+use peal_core::{
+    published::{
+        DataRequester, LookupResult, PublishLimit, PublishLimits, PublishRefusal, Published,
+        ReachedLimit, WaitId,
+    },
+    quota::Quota,
 };
+use peal_model::{Info, KeyName, Nspace, Persistence, Proc, Range, Rank, Text, Value, code, key};
 use proptest::prelude::*;
 use std::time::Duration;
 
 const KEYS: [KeyName; 3] = [KeyName("test.a"), KeyName("test.b"), KeyName("test.c")];
 const LIMITS: PublishLimits = PublishLimits {
-    items: 4,
-    bytes: 1 << 20,
-    waits: 4,
+    items: PublishLimit { user: 4, total: 6 },
+    bytes: PublishLimit {
+        user: 1 << 20,
+        total: 1 << 22,
+    },
+    waits: PublishLimit { user: 4, total: 5 },
 };
+/// User of the server, which has no procs here.
+const SERVER: u32 = 500;
 
 /// The procs: two jobs of one user, of two procs each, and one of another user.
 const WHO: [(&str, u32, u32); 5] = [
@@ -180,7 +189,7 @@ impl Model {
         Some(found.iter().map(|was| was.value).collect())
     }
 
-    fn publish(&mut self, new: Vec<Was>) -> Result<Vec<(WaitId, Vec<u32>)>, Status> {
+    fn publish(&mut self, new: Vec<Was>) -> Result<Vec<(WaitId, Vec<u32>)>, PublishRefusal> {
         let same_place = |one: &Was, other: &Was| {
             one.range == other.range
                 && match one.range {
@@ -194,19 +203,12 @@ impl Model {
                 .iter()
                 .any(|was| was.key == new.key && same_place(was, new))
         }) {
-            return Err(code::PMIX_ERR_DUPLICATE_KEY);
+            return Err(code::PMIX_ERR_DUPLICATE_KEY.into());
         }
         let uid = WHO[new[0].who].2;
-        if self
-            .there
-            .iter()
-            .filter(|was| WHO[was.who].2 == uid)
-            .count()
-            + new.len()
-            > LIMITS.items
-        {
-            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
-        }
+        let theirs = self.there.iter().filter(|was| WHO[was.who].2 == uid);
+        let after = (theirs.count() + new.len(), self.there.len() + new.len());
+        reached(LIMITS.items, after, Quota::PublishedItems)?;
         self.there.extend(new);
         let mut ready = Vec::new();
         for (id, lookup) in std::mem::take(&mut self.waiting) {
@@ -234,6 +236,20 @@ impl Model {
         self.waiting
             .retain(|(_, lookup)| matches!(lookup, Op::Lookup { who, .. } if !whose(*who)));
     }
+}
+
+/// Returns the limit that the amounts of a user and of all users are beyond.
+fn reached(
+    limit: PublishLimit,
+    (of_user, of_all): (usize, usize),
+    quota: Quota,
+) -> Result<(), PublishRefusal> {
+    let limit = match () {
+        () if of_user > limit.user => ReachedLimit::User,
+        () if of_all > limit.total => ReachedLimit::Total,
+        () => return Ok(()),
+    };
+    Err(PublishRefusal::Limit { quota, limit })
 }
 
 fn texts(keys: &[usize]) -> Vec<Text> {
@@ -296,7 +312,7 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
             let looked = published.lookup(&party(who), &texts(keys), &infos(range, more));
             match model.find(&op) {
                 Some(found) if found.is_empty() => {
-                    assert_eq!(looked, Err(code::PMIX_ERR_NOT_FOUND))
+                    assert_eq!(looked, Err(code::PMIX_ERR_NOT_FOUND.into()))
                 }
                 Some(found) => {
                     let Ok(LookupResult::Found(data)) = looked else {
@@ -305,17 +321,21 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
                     assert_eq!(values(&data), found);
                 }
                 None => {
-                    let awaited = |(_, lookup): &(WaitId, Op)| match lookup {
-                        Op::Lookup {
-                            who: other, keys, ..
-                        } if WHO[*other].2 == WHO[who].2 => keys.len(),
-                        _ => 0,
+                    let awaited = |whose: &dyn Fn(usize) -> bool| {
+                        let lookups = model.waiting.iter().map(|(_, lookup)| lookup);
+                        let keys = lookups.map(|lookup| match lookup {
+                            Op::Lookup { who, keys, .. } if whose(*who) => keys.len(),
+                            _ => 0,
+                        });
+                        keys.sum::<usize>()
                     };
-                    let full = model.waiting.iter().map(awaited).sum::<usize>() + keys.len()
-                        > LIMITS.waits;
-                    match looked {
-                        Err(code::PMIX_ERR_OUT_OF_RESOURCE) if full => {}
-                        Ok(LookupResult::Waits(id, None)) if !full => model.waiting.push((id, op)),
+                    let of_user = awaited(&|other| WHO[other].2 == WHO[who].2);
+                    let after = (of_user + keys.len(), awaited(&|_| true) + keys.len());
+                    match (looked, reached(LIMITS.waits, after, Quota::PendingLookups)) {
+                        (Err(refusal), Err(wanted)) => assert_eq!(refusal, wanted),
+                        (Ok(LookupResult::Waits(id, None)), Ok(())) => {
+                            model.waiting.push((id, op));
+                        }
                         other => panic!("{other:?}"),
                     }
                 }
@@ -356,7 +376,7 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
 proptest! {
     #[test]
     fn published_data_agree_with_model(ops in proptest::collection::vec(op(), 1..60)) {
-        let mut published = Published::new(LIMITS);
+        let mut published = Published::new(LIMITS, SERVER);
         let mut model = Model::default();
         for (number, op) in (1..).zip(ops) {
             step(&mut published, &mut model, number, op);
@@ -366,12 +386,19 @@ proptest! {
 
 #[test]
 fn invalid_or_ambiguous_publications_are_refused() {
-    let mut published = Published::new(PublishLimits {
-        bytes: 1000,
+    let limits = PublishLimits {
+        bytes: PublishLimit {
+            user: 1000,
+            total: 1 << 20,
+        },
         ..PublishLimits::default()
-    });
+    };
+    let mut published = Published::new(limits, SERVER);
     let me = party(0);
-    let mut publish = |infos: &[Info]| published.publish(&me, infos.to_vec()).unwrap_err();
+    let mut publish = |infos: &[Info]| {
+        let refusal = published.publish(&me, infos.to_vec()).unwrap_err();
+        refusal.status()
+    };
     let data = Info::new(KEYS[0], Value::Bool(true));
     let with = |key: KeyName, value: Value| [data.clone(), Info::new(key, value)];
     assert_eq!(publish(&[custom()]), code::PMIX_ERR_BAD_PARAM, "no data");
@@ -404,11 +431,11 @@ fn invalid_or_ambiguous_publications_are_refused() {
     );
     assert_eq!(
         published.lookup(&me, &[], &[]),
-        Err(code::PMIX_ERR_BAD_PARAM)
+        Err(code::PMIX_ERR_BAD_PARAM.into())
     );
     assert_eq!(
         published.lookup(&me, &texts(&[0]), &[]),
-        Err(code::PMIX_ERR_NOT_FOUND),
+        Err(code::PMIX_ERR_NOT_FOUND.into()),
         "all or nothing"
     );
     let wait = [
@@ -420,4 +447,39 @@ fn invalid_or_ambiguous_publications_are_refused() {
         matches!(waits, Ok(LookupResult::Waits(_, Some(limit))) if limit == Duration::from_secs(3)),
         "{waits:?}"
     );
+}
+
+#[test]
+fn site_publishes_when_users_have_used_up_their_part() {
+    let limits = PublishLimits {
+        items: PublishLimit { user: 7, total: 16 },
+        ..PublishLimits::default()
+    };
+    let mut published = Published::new(limits, SERVER);
+    let mut publish = |uid: u32, number: u32| {
+        let proc = Proc::new(Nspace::new(&format!("job-{uid}")).unwrap(), Rank(number));
+        let datum = Info::new(KEYS[0], Value::Uint32(number));
+        let range = Info::new(key::PMIX_RANGE, Value::Range(Range::ProcLocal));
+        published.publish(&DataRequester { proc, uid }, vec![range, datum])
+    };
+    let count = |uid, publish: &mut dyn FnMut(u32, u32) -> Result<Vec<_>, PublishRefusal>| {
+        (0..20)
+            .take_while(|number| publish(uid, *number).is_ok())
+            .count()
+    };
+    assert_eq!(
+        [1000, 1001, 1002].map(|uid| count(uid, &mut publish)),
+        [7, 7, 0]
+    );
+    let refusal = publish(1002, 0).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "published data are at a limit (publish.max_items_total)"
+    );
+    let refusal = publish(1000, 8).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "published data are at a limit (publish.max_items_per_user)"
+    );
+    assert_eq!([0, SERVER].map(|uid| count(uid, &mut publish)), [2, 0]);
 }

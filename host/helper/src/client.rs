@@ -4,20 +4,20 @@ use crate::{
     files::FilePlace,
     message::{
         CallNumber, FileFault, FileRequest, FromHelper, HelperAnswer, HelperCall, HelperError,
-        LIMIT, OpenedFile, PROTOCOL, ToHelper,
+        HelperRefusal, LIMIT, OpenedFile, PROTOCOL, ToHelper,
     },
     removal::{RemovalExtent, RemovalOrder},
     service::{HelperWork, ServiceError},
 };
 use peal_core::monitor::FileStat;
-use peal_frames::{FrameReader, encode};
+use peal_frames::{MessageStream, encode};
 use peal_system::{process::ProcessId, socket_holder::HolderSearch};
 use std::{
     collections::HashMap,
     fmt, io,
     io::Write,
     os::unix::net::UnixStream,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -48,6 +48,20 @@ impl Default for PrivilegedHelper {
     }
 }
 
+/// Call that a helper has refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RefusedCall {
+    /// Kind of the call in a few words.
+    pub kind: &'static str,
+    /// User as whom the helper was to act, if any.
+    pub uid: Option<u32>,
+    /// Reason of the refusal.
+    pub reason: HelperRefusal,
+}
+
+/// Receives refusals.
+type ReportRefusal = Box<dyn Fn(RefusedCall) + Send + Sync>;
+
 /// Starts a helper and returns the connection to it.
 type StartHelper = Box<dyn Fn() -> io::Result<UnixStream> + Send + Sync>;
 
@@ -55,6 +69,8 @@ struct HelperProcess {
     start: StartHelper,
     /// Connection; none before the first call and after an error.
     connection: Mutex<Option<Arc<HelperConnection>>>,
+    /// Receiver of refusals.
+    refusals: OnceLock<ReportRefusal>,
 }
 
 impl fmt::Debug for HelperProcess {
@@ -98,7 +114,17 @@ impl PrivilegedHelper {
         PrivilegedHelper(Arc::new(HelperMode::Process(HelperProcess {
             start: Box::new(start),
             connection: Mutex::default(),
+            refusals: OnceLock::new(),
         })))
+    }
+
+    /// Has each refusal of a helper's process reported, on the thread that made the call. Only the
+    /// first receiver counts.
+    pub fn report_refusals(&self, report: impl Fn(RefusedCall) + Send + Sync + 'static) {
+        if let HelperMode::Process(process) = &*self.0 {
+            // A second receiver would be a mistake without consequence.
+            drop(process.refusals.set(Box::new(report)));
+        }
     }
 
     /// Starts the process before the first call. This process then has a thread that reads answers.
@@ -203,10 +229,22 @@ impl PrivilegedHelper {
         match &*self.0 {
             HelperMode::Here(work) => Ok(work.carry_out(call)?),
             HelperMode::Process(process) => {
+                let (kind, uid) = (call.kind(), call.uid());
                 let connection = process.connected()?;
                 let open = connection.begin(call)?;
                 match open.answer.recv_timeout(timeout) {
-                    Ok(answered) => answered,
+                    Ok(answered) => {
+                        if let (Err(HelperError::Refused(reason)), Some(report)) =
+                            (&answered, process.refusals.get())
+                        {
+                            report(RefusedCall {
+                                kind,
+                                uid,
+                                reason: reason.clone(),
+                            });
+                        }
+                        answered
+                    }
                     Err(mpsc::RecvTimeoutError::Timeout) => {
                         // Nobody waits for a late answer.
                         drop(connection.take(open.number));
@@ -267,11 +305,11 @@ impl HelperProcess {
 }
 
 /// Exchanges the first messages. Returns the stream for calls and the reader of answers.
-fn greet(mut stream: UnixStream) -> Result<(UnixStream, FrameReader<UnixStream>), ServiceError> {
+fn greet(mut stream: UnixStream) -> Result<(UnixStream, MessageStream), ServiceError> {
     stream.set_write_timeout(Some(CALL_TIMEOUT))?;
     stream.write_all(&encode(&ToHelper::Hello(PROTOCOL), LIMIT)?)?;
     stream.set_read_timeout(Some(CALL_TIMEOUT))?;
-    let mut reader = FrameReader::new(stream.try_clone()?, LIMIT);
+    let mut reader = MessageStream::new(stream.try_clone()?, LIMIT);
     match reader.next_message()? {
         Some(FromHelper::Hello(PROTOCOL)) => {}
         Some(FromHelper::Hello(other)) => return Err(ServiceError::Protocol(Some(other))),
@@ -333,7 +371,7 @@ impl HelperConnection {
         Ok(OpenCall { number, answer })
     }
 
-    fn read_answers(&self, mut reader: FrameReader<UnixStream>) {
+    fn read_answers(&self, mut reader: MessageStream) {
         let reason = loop {
             match reader.next_message() {
                 Ok(Some(FromHelper::Answer { number, answer })) => {

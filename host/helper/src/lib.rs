@@ -19,7 +19,7 @@ pub mod removal;
 pub mod service;
 
 pub use authority::{HelperRules, is_below, is_plain};
-pub use client::PrivilegedHelper;
+pub use client::{PrivilegedHelper, RefusedCall};
 pub use control::{ControlFailure, ControlOrder, ProcessAction, ProcessTarget};
 pub use files::FilePlace;
 pub use message::{FileFault, FileRequest, HelperError, OpenedFile};

@@ -67,6 +67,30 @@ pub enum HelperCall {
     Control(ControlOrder),
 }
 
+impl HelperCall {
+    /// Returns the kind of the call in a few words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            HelperCall::FindHolder(_) => "search for the holder of a connection",
+            HelperCall::Remove(_) => "removal of files",
+            HelperCall::OpenFile(_) => "opening of a file",
+            HelperCall::ReadFile(_) => "look at a file",
+            HelperCall::CloseFile(_) => "end of the use of a file",
+            HelperCall::Control(_) => "control of processes",
+        }
+    }
+
+    /// Returns the user as whom the helper is to act; none for other calls.
+    pub fn uid(&self) -> Option<u32> {
+        match self {
+            HelperCall::Remove(order) => Some(order.identity.uid),
+            HelperCall::OpenFile(request) => Some(request.identity.uid),
+            HelperCall::Control(order) => Some(order.owner.uid),
+            HelperCall::FindHolder(_) | HelperCall::ReadFile(_) | HelperCall::CloseFile(_) => None,
+        }
+    }
+}
+
 /// File to open as a user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileRequest {

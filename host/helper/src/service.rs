@@ -8,7 +8,7 @@ use crate::{
     },
     removal,
 };
-use peal_frames::{CodecError, FrameReader, ReadMessageError, encode};
+use peal_frames::{CodecError, MessageStream, StreamError, encode};
 use peal_system::as_user;
 use std::{
     io::{self, Write},
@@ -39,6 +39,15 @@ pub enum ServiceError {
     /// The server repeated its first message.
     #[error("the server sent its first message twice")]
     HelloTwice,
+}
+
+impl From<StreamError> for ServiceError {
+    fn from(error: StreamError) -> ServiceError {
+        match error {
+            StreamError::Connection(error) => ServiceError::Connection(error),
+            StreamError::Message(error) => ServiceError::Message(error),
+        }
+    }
 }
 
 /// Work of a helper, shared by its threads and, where there is no helper, done by the server itself.
@@ -97,15 +106,6 @@ impl HelperWork {
     }
 }
 
-impl From<ReadMessageError> for ServiceError {
-    fn from(error: ReadMessageError) -> ServiceError {
-        match error {
-            ReadMessageError::Stream(error) => ServiceError::Connection(error),
-            ReadMessageError::Codec(error) => ServiceError::Message(error),
-        }
-    }
-}
-
 /// Serves the server at the other end of a socket pair, until that end is closed.
 ///
 /// # Errors
@@ -115,7 +115,7 @@ pub fn serve(stream: UnixStream, rules: HelperRules) -> Result<(), ServiceError>
     let work = Arc::new(HelperWork::with_rules(rules));
     let writer = Arc::new(Mutex::new(stream.try_clone()?));
     let open = Arc::new(AtomicUsize::new(0));
-    let mut reader = FrameReader::new(stream, LIMIT);
+    let mut reader = MessageStream::new(stream, LIMIT);
     match reader.next_message()? {
         Some(ToHelper::Hello(PROTOCOL)) => write(&writer, &FromHelper::Hello(PROTOCOL))?,
         Some(ToHelper::Hello(other)) => {

@@ -10,7 +10,7 @@ use peal_core::job_control::{Cleanup, Depth, Subdirectories, TopDirectory};
 use peal_frames::encode;
 use peal_helper::{
     ControlOrder, FileRequest, HelperError, HelperRules, PrivilegedHelper, ProcessAction,
-    ProcessTarget, RemovalBounds, RemovalExtent, RemovalOrder,
+    ProcessTarget, RefusedCall, RemovalBounds, RemovalExtent, RemovalOrder,
     message::{CallNumber, FromHelper, HelperCall, HelperRefusal, LIMIT, PROTOCOL, ToHelper},
     serve,
 };
@@ -178,10 +178,24 @@ fn helper_acts_only_for_users_that_it_has_seen() {
         identity: USER,
     };
     let unknown = HelperRefusal::UnknownUser(USER.uid);
+    let (report, reported) = std::sync::mpsc::channel();
+    helper.report_refusals(move |refused| report.send(refused).unwrap());
     assert_eq!(refusal(helper.remove(order())), unknown);
     assert_eq!(refusal(helper.control(kill())), unknown);
     assert_eq!(refusal(helper.open_file(open())), unknown);
     assert!(theirs.exists() && holder.process().lives());
+    for kind in [
+        "removal of files",
+        "control of processes",
+        "opening of a file",
+    ] {
+        let wanted = RefusedCall {
+            kind,
+            uid: Some(USER.uid),
+            reason: unknown.clone(),
+        };
+        assert_eq!(reported.try_recv().as_ref(), Ok(&wanted));
+    }
 
     holder.connect(&helper);
     assert_eq!(helper.open_file(open()).unwrap().unwrap().stat.size, 0);

@@ -10,6 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 /// thread.
 pub(super) const MAX_REGISTERED_REQUESTS: usize = 64;
 
+/// Maximum number of these requests about jobs of one user.
+pub(super) const MAX_REGISTERED_REQUESTS_OF_USER: usize = 16;
+
 /// Result of a request that has begun: the procs on which the action failed, once it has ended.
 type PendingResult = oneshot::Receiver<Vec<RankNotDone>>;
 
@@ -70,7 +73,7 @@ impl EmbeddedHostEnvironment {
     ) -> Option<PendingResult> {
         let (listed, others) = self.table.registered(job)?;
         let (done, answer) = oneshot::channel();
-        let Ok(permit) = self.controls.clone().try_acquire_owned() else {
+        let Some(permit) = self.controls.try_take(listed.owner.uid) else {
             let busy = "too many requests about registered jobs are in progress";
             let refused = ranks
                 .iter()

@@ -2,7 +2,8 @@
 //! exit of the job.
 use super::{
     JobCommand,
-    cleanup::Cleanups,
+    blocking_turns::BlockingTurns,
+    cleanup::{Cleanups, Registered, charged_user},
     control::RankControl,
     exit::{JobExit, intention},
     input::Inputs,
@@ -70,6 +71,7 @@ pub(crate) struct RunningJobTask {
     pub(super) spec: JobSpec,
     pub(super) reaper: Arc<ChildReaper>,
     pub(super) cleanups: Arc<Cleanups>,
+    turns: BlockingTurns,
     pub(super) notices: Notices,
     /// Rendezvous URI by which the procs find the server.
     pub(super) uri: String,
@@ -110,6 +112,7 @@ pub(crate) struct RunningJobTask {
 pub(crate) struct JobContext {
     pub(crate) reaper: Arc<ChildReaper>,
     pub(crate) cleanups: Arc<Cleanups>,
+    pub(crate) turns: BlockingTurns,
     pub(crate) notices: Notices,
     pub(crate) jobs: Arc<JobRegistry>,
     pub(super) table: Arc<JobTable>,
@@ -128,6 +131,7 @@ impl RunningJobTask {
         let JobContext {
             reaper,
             cleanups,
+            turns,
             notices,
             jobs,
             table,
@@ -146,6 +150,7 @@ impl RunningJobTask {
             request,
             reaper,
             cleanups,
+            turns,
             notices,
             uri: uri.to_owned(),
             running: BTreeMap::new(),
@@ -388,9 +393,18 @@ impl RunningJobTask {
             return;
         }
         let due = self.cleanups.ended(&self.proc(rank));
-        if !due.is_empty() {
+        self.remove(due);
+    }
+
+    /// Begins the removal of registered files when it is the user's turn.
+    pub(super) fn remove(&mut self, due: Vec<Registered>) {
+        if let Some(uid) = charged_user(&due) {
+            let turns = self.turns.clone();
             let cleanups = self.cleanups.clone();
-            self.removals.spawn_blocking(move || cleanups.remove(due));
+            self.removals.spawn(async move {
+                // Without a result the work has panicked, which is reported already.
+                let _ = turns.run(uid, move || cleanups.remove(due)).await;
+            });
         }
     }
 
@@ -590,6 +604,7 @@ mod tests {
         let shared = JobContext {
             reaper: Arc::new(ChildReaper::adopting()),
             cleanups: Arc::default(),
+            turns: BlockingTurns::new(crate::BlockingLimits::default()),
             notices: Notices::default(),
             jobs: Arc::default(),
             table: Arc::default(),

@@ -43,10 +43,7 @@ impl RunningJobTask {
     /// Removes files registered for the end of the job, and waits for removals in progress.
     async fn clean_up(&mut self) {
         let due = self.cleanups.close(&self.request.nspace);
-        if !due.is_empty() {
-            let cleanups = self.cleanups.clone();
-            self.removals.spawn_blocking(move || cleanups.remove(due));
-        }
+        self.remove(due);
         let done = async { while self.removals.join_next().await.is_some() {} };
         if tokio::time::timeout(CLEANUP_TIMEOUT, done).await.is_err() {
             tracing::error!(after = ?CLEANUP_TIMEOUT, "cleanup of the job not finished in time");

@@ -48,6 +48,7 @@ impl EmbeddedHostEnvironment {
         self.cleanups.open(request.nspace.clone());
         let reaper = self.reaper.clone();
         let cleanups = self.cleanups.clone();
+        let turns = self.turns.clone();
         let notices = self.notices.clone();
         let jobs = self.jobs.clone();
         let table = self.table.clone();
@@ -56,6 +57,7 @@ impl EmbeddedHostEnvironment {
         let shared = JobContext {
             reaper,
             cleanups,
+            turns,
             notices,
             jobs,
             table,

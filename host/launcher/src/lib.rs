@@ -2,6 +2,7 @@
 //! and reaps them. It reports abnormal ends as events and ends the job as configured.
 
 mod backlog;
+mod blocking_turns;
 mod cleanup;
 mod control;
 mod environment;
@@ -33,6 +34,7 @@ mod supported;
 mod termination;
 mod usage_query;
 
+pub use blocking_turns::BlockingLimits;
 pub use cleanup::CleanupSettings;
 pub use environment::EnvironmentSetting;
 pub use exit::JobExit;
@@ -45,6 +47,7 @@ pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
 
 use self::{
+    blocking_turns::BlockingTurns,
     cleanup::{Cleanups, Registered},
     control::RankControl,
     job_registry::JobRegistry,
@@ -59,6 +62,7 @@ use peal_core::{
     job_control::{Cleanup, JobAction, JobControl, NotDone},
     owner::Owner,
     published::{self, DataRequester},
+    quota::QuotaReport,
     supported::Supported,
 };
 use peal_helper::PrivilegedHelper;
@@ -68,15 +72,14 @@ use peal_model::{
 };
 use peal_sandbox::Sink;
 use peal_server::{
-    EventHandling, HostEnvironment, LocalServices, Notices, ProcessLookup, Puller, QueriedKey,
-    ServerHandle, Spawned, StreamPull, UpcallFuture, admin::JobRegistrar,
+    EventHandling, FairSemaphore, HostEnvironment, LocalServices, Notices, ProcessLookup, Puller,
+    QueriedKey, ServerHandle, Spawned, StreamPull, UpcallFuture, admin::JobRegistrar,
 };
 use std::{
     collections::BTreeSet,
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::sync::Semaphore;
 
 /// Log directives that ask for more than the plain line.
 const FORMAT_DIRECTIVES: [KeyName; 4] = [
@@ -137,8 +140,11 @@ pub struct EmbeddedHostEnvironment {
     notices: Notices,
     /// Time between the termination request to procs of registered jobs and their kill.
     grace: Duration,
-    /// Permits for requests about procs of registered jobs, one for each request in progress.
-    controls: Arc<Semaphore>,
+    /// Permits for requests about procs of registered jobs, one for each request in progress. The
+    /// owner of the job is charged.
+    controls: FairSemaphore,
+    /// Turns of users at work that blocks a thread.
+    turns: BlockingTurns,
 }
 
 impl EmbeddedHostEnvironment {
@@ -153,11 +159,15 @@ impl EmbeddedHostEnvironment {
             reaper: Arc::new(ChildReaper::adopting()),
             cleanups: Arc::default(),
             helper: PrivilegedHelper::default(),
-            publishing: Publishing::default(),
+            publishing: Publishing::new(published::PublishLimits::default()),
             outputs: Outputs::default(),
             notices,
             grace: JobOptions::default().grace,
-            controls: Arc::new(Semaphore::new(control::MAX_REGISTERED_REQUESTS)),
+            controls: FairSemaphore::new(
+                control::MAX_REGISTERED_REQUESTS,
+                control::MAX_REGISTERED_REQUESTS_OF_USER,
+            ),
+            turns: BlockingTurns::new(BlockingLimits::default()),
         }
     }
 
@@ -180,7 +190,15 @@ impl EmbeddedHostEnvironment {
         }
     }
 
-    /// Sets the limits of published data per user.
+    /// Sets the limits of threads that work for users.
+    pub fn blocking(self, limits: BlockingLimits) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment {
+            turns: BlockingTurns::new(limits),
+            ..self
+        }
+    }
+
+    /// Sets the limits of published data, per user and in total.
     pub fn publishing(self, limits: published::PublishLimits) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
             publishing: Publishing::new(limits),
@@ -261,9 +279,10 @@ impl EmbeddedHostEnvironment {
 
     /// Removes what is due, on another thread, since removal blocks.
     fn remove(&self, due: Vec<Registered>) {
-        if !due.is_empty() {
+        if let Some(uid) = cleanup::charged_user(&due) {
+            let turns = self.turns.clone();
             let cleanups = self.cleanups.clone();
-            tokio::task::spawn_blocking(move || cleanups.remove(due));
+            tokio::spawn(async move { turns.run(uid, move || cleanups.remove(due)).await });
         }
     }
 }
@@ -294,9 +313,8 @@ impl LocalServices for EmbeddedHostEnvironment {
         let answer = move || table.answer(identity, &queries, &reaper);
         // Usage is read from `/proc`, which blocks.
         Box::pin(async move {
-            tokio::task::spawn_blocking(answer)
-                .await
-                .unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))
+            let answered = self.turns.run(identity.uid, answer).await;
+            answered.unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))
         })
     }
 
@@ -315,6 +333,10 @@ impl LocalServices for EmbeddedHostEnvironment {
 }
 
 impl HostEnvironment for EmbeddedHostEnvironment {
+    fn report_quotas(&self, report: &mut QuotaReport) {
+        self.publishing.report_quotas(report);
+    }
+
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
         if !self.jobs.knows(&proc.nspace) {
             return ProcessLookup::Unknown;

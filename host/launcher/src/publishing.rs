@@ -1,7 +1,11 @@
 //! Published data of the embedded host environment: the state machine of peal-core, and the
 //! lookups that wait.
-use peal_core::published::{
-    DataRequester, FinishedLookup, LookupResult, PublishLimits, Published, WaitId,
+use peal_core::{
+    published::{
+        DataRequester, FinishedLookup, LookupResult, PublishLimits, PublishRefusal, Published,
+        WaitId,
+    },
+    quota::QuotaReport,
 };
 use peal_model::{Info, Nspace, Pdata, Proc, Status, Text, code};
 use peal_server::UpcallFuture;
@@ -16,10 +20,10 @@ use tokio::{
 };
 
 /// Published data and waiting lookups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Publishing(Mutex<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     published: Published,
     /// Reply channels of waiting lookups.
@@ -30,15 +34,23 @@ struct Inner {
 
 impl Publishing {
     pub(super) fn new(limits: PublishLimits) -> Publishing {
+        let server = rustix::process::geteuid().as_raw();
         Publishing(Mutex::new(Inner {
-            published: Published::new(limits),
-            ..Inner::default()
+            published: Published::new(limits, server),
+            waiting: BTreeMap::new(),
+            jobs: BTreeMap::new(),
         }))
+    }
+
+    /// Adds what each user has published to a report.
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport) {
+        self.lock().published.report_quotas(report);
     }
 
     pub(super) fn publish(&self, by: &DataRequester, infos: Vec<Info>) -> Result<(), Status> {
         let mut inner = self.lock();
-        for FinishedLookup { wait, found } in inner.published.publish(by, infos)? {
+        let published = inner.published.publish(by, infos);
+        for FinishedLookup { wait, found } in published.map_err(|refusal| refused(by, refusal))? {
             if let Some(sender) = inner.waiting.remove(&wait) {
                 // An error means that the requester has given up.
                 let _ = sender.send(found);
@@ -56,7 +68,7 @@ impl Publishing {
     ) -> UpcallFuture<'_, Vec<Pdata>> {
         let mut inner = self.lock();
         let (wait, limit) = match inner.published.lookup(by, keys, infos) {
-            Err(status) => return Box::pin(std::future::ready(Err(status))),
+            Err(refusal) => return Box::pin(std::future::ready(Err(refused(by, refusal)))),
             Ok(LookupResult::Found(found)) => return Box::pin(std::future::ready(Ok(found))),
             Ok(LookupResult::Waits(wait, limit)) => (wait, limit),
         };
@@ -125,6 +137,14 @@ impl Publishing {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the status of a refusal. The protocol has no room for the name of the setting.
+fn refused(by: &DataRequester, refusal: PublishRefusal) -> Status {
+    if let PublishRefusal::Limit { .. } = refusal {
+        tracing::debug!(proc = %by.proc, uid = by.uid, %refusal, "published data refused");
+    }
+    refusal.status()
 }
 
 impl Inner {

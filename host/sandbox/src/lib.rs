@@ -32,6 +32,8 @@ mod exception;
 mod expansion;
 mod failure;
 mod files;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod grants;
 mod host_calls;
 mod idle_instances;
@@ -97,3 +99,4 @@ pub use roles::Role;
 pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, StateStore};
 pub use tenant::{Tenant, TenantLimits};
 pub use test_hooks::TestHooks;
+pub use text::checked_plain;

@@ -31,6 +31,20 @@ pub(crate) fn plain(text: &str, max: usize) -> String {
     plain
 }
 
+/// Returns a text that another process should have escaped and cut. If it has not, the text is escaped
+/// here.
+pub fn checked_plain(text: &str, max: usize) -> String {
+    // A backslash begins the escapes of the other process.
+    let is_escaped = text
+        .chars()
+        .all(|character| character == '\\' || is_plain(character));
+    if is_escaped && text.len() <= max {
+        text.to_owned()
+    } else {
+        plain(text, max)
+    }
+}
+
 /// Joins plain texts with commas and cuts the result likewise.
 pub(crate) fn row(texts: &[String], max: usize) -> String {
     let whole = texts.join(", ");
@@ -46,7 +60,15 @@ pub(crate) fn row(texts: &[String], max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{plain, row};
+    use super::{checked_plain, plain, row};
+
+    #[test]
+    fn text_that_was_escaped_stays_and_other_text_is_escaped() {
+        let escaped = plain("a\nb", 100);
+        assert_eq!(checked_plain(&escaped, 100), escaped);
+        assert_eq!(checked_plain("a\nb", 100), escaped);
+        assert_eq!(checked_plain("long", 2), "lo…");
+    }
 
     #[test]
     fn control_characters_are_escaped_and_long_text_is_cut() {

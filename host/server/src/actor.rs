@@ -23,9 +23,10 @@ use peal_core::{
     MonotonicTime,
     log::LogOrigin,
     policy::Verdict,
+    quota::{Quota, QuotaReport},
     server::{
         Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, GatherRoute,
-        ModexId, PeerId, RequestId, ServerState,
+        ModexId, PeerId, PutRefusal, RequestId, ServerState,
     },
     user_scope::UserScope,
 };
@@ -57,7 +58,7 @@ pub(crate) struct Actor {
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
     pub(crate) heartbeats: HeartbeatTable,
-    /// Jobs and their users, shared with the events that pass the chains.
+    /// Jobs and their users, sorted by name, shared with the events that pass the chains.
     pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
     pub(crate) host: Arc<dyn HostEnvironment>,
     pub(crate) fabric: Arc<dyn ServerTransport>,
@@ -176,6 +177,14 @@ impl Actor {
             self.decisions.drain(self.drain_timeout),
             self.channels.drain()
         );
+    }
+
+    /// Adds what each user holds to a report.
+    pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
+        self.state.report_quotas(report);
+        self.channels.report_quotas(report);
+        self.chains.report_quotas(report);
+        self.host.report_quotas(report);
     }
 
     /// Returns true if a job of that name is registered.
@@ -508,7 +517,7 @@ impl Actor {
             Action::Reply { to, reply } => self.reply(to, reply),
             Action::Deliver { peer, event } => self.deliver(peer, event),
             Action::Pause { peer } => self.send(peer, Outgoing::Milestone),
-            Action::Spill { at, event } => self.spiller.write(at, event),
+            Action::Spill { at, event, uid } => self.spiller.write(at, event, uid),
             Action::Forget { first, last } => self.spiller.forget(first, last),
             Action::Recall { peer, events } => self.spiller.recall(peer, events),
             Action::Chain {
@@ -556,6 +565,9 @@ impl Actor {
             }
             Action::PutRefused { proc, refusal } => {
                 self.metrics.counters().puts_refused.count();
+                if let PutRefusal::User { uid, .. } | PutRefusal::Total { uid, .. } = refusal {
+                    self.metrics.refuse(uid, Quota::PutBytes);
+                }
                 match self.refused_puts.allow(Instant::now()) {
                     Some(left_out) => {
                         tracing::warn!(%proc, %refusal, left_out, "put values of proc refused")
@@ -659,9 +671,12 @@ impl Actor {
     /// Closes the connection of a client whose outbox is full, so that memory stays bounded and no
     /// other client waits for it.
     fn disconnect_if_full(&mut self, peer: PeerId, queued: Option<Result<(), Full>>) {
-        let Some(Err(Full)) = queued else { return };
+        let Some(Err(limit)) = queued else { return };
         self.metrics.counters().clients_disconnected_slow.count();
-        tracing::warn!(?peer, "outbox of client full; connection closed");
+        if let (Full::UserBytes | Full::TotalBytes, Some(uid)) = (limit, self.state.user_of(peer)) {
+            self.metrics.refuse(uid, Quota::OutboxBytes);
+        }
+        tracing::warn!(?peer, %limit, "outbox of client full; connection closed");
         // The task of the connection then reports its end, as for any other.
         if let Some(outbox) = self.outboxes.remove(&peer) {
             outbox.writer.cut();

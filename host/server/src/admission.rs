@@ -8,13 +8,16 @@ use crate::{
         Checker, ClaimedIdentity, IdentityMismatch, PeerCredentials, PeerSocket, ProcClaim,
         VerifiedPeer,
     },
-    metrics::Counters,
+    metrics::Metrics,
     outbox::Outbox,
     process_watch::{ConnectingProc, OpenConnection},
     shared_actor::ActorStopped,
     user_shares::{ConnectionShare, ShareExceeded},
 };
-use peal_core::server::{ConnectionRefusal, PeerId};
+use peal_core::{
+    quota::Quota,
+    server::{ConnectionRefusal, PeerId},
+};
 use peal_model::{
     ConnectionKind, IdentError, Info, Infos, Nspace, Proc, Rank, Status, UnixGroup, UserIdentity,
     Value, code, key,
@@ -185,9 +188,25 @@ impl AdmissionError {
         }
     }
 
-    /// Counts the refusal under its reason.
-    pub(crate) fn count(&self, counters: &Counters) {
+    /// Returns the resource whose limit is the reason, if there is one.
+    fn quota(&self) -> Option<Quota> {
+        match self {
+            AdmissionError::Share(exceeded) => Some(exceeded.quota()),
+            AdmissionError::Refused(
+                ConnectionRefusal::TooManyTools { .. }
+                | ConnectionRefusal::TooManyToolsOfUser { .. },
+            ) => Some(Quota::Tools),
+            _ => None,
+        }
+    }
+
+    /// Counts the refusal of a user, if that is known, under its reason.
+    pub(crate) fn count(&self, uid: Option<u32>, metrics: &Metrics) {
+        let counters = metrics.counters();
         counters.connections_refused.count();
+        if let Some((uid, quota)) = uid.zip(self.quota()) {
+            metrics.refuse(uid, quota);
+        }
         match self {
             AdmissionError::Identity(_)
             | AdmissionError::Refused(ConnectionRefusal::WrongUser { .. }) => {

@@ -5,6 +5,7 @@ use crate::{
     connection::ConnectionError,
     open_requests::OpenRequests,
     outbox::{MessageQueue, Outgoing, QueueEnd},
+    outbox_share::OutboxShare,
     packing::{self, Packing},
     send_window::SendWindow,
     trace_limit::Once,
@@ -50,6 +51,8 @@ pub(crate) struct ClientWriter {
     /// Memory of the waiting messages, in bytes. While it is zero, the connection's task writes
     /// nothing, so that the actor may write. Only the actor increases it.
     waiting: AtomicUsize,
+    /// Share of the user in the memory of waiting messages.
+    share: Arc<OutboxShare>,
     /// Notified when `waiting` has decreased.
     written: Notify,
     /// Notified to cut the client off. Nothing more is written then, not even waiting messages.
@@ -67,6 +70,7 @@ impl ClientWriter {
         codec: Codec,
         open: OpenRequests,
         queue: MessageQueue,
+        share: Arc<OutboxShare>,
     ) -> ClientWriter {
         let window = SendWindow::of(writer.as_ref());
         let written = Notify::new();
@@ -85,6 +89,7 @@ impl ClientWriter {
             is_welcomed,
             has_further_requests,
             waiting,
+            share,
             written,
             cut,
             refused,
@@ -212,8 +217,14 @@ impl ClientWriter {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// Returns the share of the user in the memory of waiting messages.
+    pub(crate) fn share(&self) -> &OutboxShare {
+        &self.share
+    }
+
     /// Adds to the memory of the waiting messages and returns the sum. Called by the actor.
     pub(crate) fn wait(&self, bytes: usize) -> usize {
+        self.share.add(bytes);
         self.waiting
             .fetch_add(bytes, Ordering::Relaxed)
             .saturating_add(bytes)
@@ -225,6 +236,7 @@ impl ClientWriter {
         // Pairs with the acquire in `is_idle`: the actor must see the send window as this
         // task has left it.
         self.waiting.fetch_sub(bytes, Ordering::Release);
+        self.share.subtract(bytes);
         self.written.notify_one();
     }
 
@@ -255,6 +267,13 @@ impl ClientWriter {
     }
 }
 
+impl Drop for ClientWriter {
+    fn drop(&mut self) {
+        // Messages that were never written go with the queue.
+        self.share.subtract(*self.waiting.get_mut());
+    }
+}
+
 impl fmt::Debug for ClientWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientWriter")
@@ -266,6 +285,7 @@ impl fmt::Debug for ClientWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbox_share::OutboxLimits;
     use peal_model::{CommandCode, code};
     use peal_wire::{BufferType, DecodeLimits, Dialect, Encoding, Release};
     use tokio::{
@@ -287,6 +307,10 @@ mod tests {
             codec,
             OpenRequests::new(max_open),
             MessageQueue::new(8),
+            Arc::new(OutboxShare::exempt(
+                OutboxLimits::default(),
+                &Arc::default(),
+            )),
         )
     }
 

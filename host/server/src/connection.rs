@@ -356,6 +356,7 @@ async fn greet(
         Codec::of(&hello, context.limits),
         open,
         queue,
+        share.outbox(),
     ));
     let (outbox, inbox) = Outbox::of(&writer);
     let admitted = Box::pin(admission::admit(verified, &hello, outbox, context))
@@ -397,7 +398,7 @@ fn refuse(
     uid: Option<u32>,
     reason: &AdmissionError,
 ) {
-    reason.count(context.metrics.counters());
+    reason.count(uid, &context.metrics);
     // Denials by a hook are recorded with the decision.
     let by_hook = matches!(
         reason,

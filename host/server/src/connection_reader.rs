@@ -7,7 +7,10 @@ use crate::{
     trace_limit::{Once, warn_once},
     user_shares::{ConnectionShare, MessageTurn, UnfinishedShare},
 };
-use peal_core::server::{PeerId, RequestId};
+use peal_core::{
+    quota::Quota,
+    server::{PeerId, RequestId},
+};
 use peal_model::{CommandCode, Proc};
 use peal_wire::{Frame, FrameDecoder, Tag, WireError};
 use std::{
@@ -157,7 +160,10 @@ impl<'a> ConnectionReader<'a> {
                     paused = self.take_turn(&mut frames, turn)?;
                     continue;
                 }
-                Paused::Behind => self.context.shared_actor.wait_for_spill_capacity().await,
+                Paused::Behind => {
+                    let uid = self.share.uid();
+                    self.context.shared_actor.wait_for_spill_capacity(uid).await;
+                }
                 Paused::Refused => self.wait_after_refusals().await,
                 Paused::TurnOver => tokio::task::yield_now().await,
             }
@@ -222,7 +228,7 @@ impl<'a> ConnectionReader<'a> {
             self.writer.read(behind);
             self.execute(frame, behind)?;
             self.turn += 1;
-            if self.context.shared_actor.is_behind() {
+            if self.context.shared_actor.is_behind(self.share.uid()) {
                 return Ok(Paused::Behind);
             }
             if self.writer.has_refused() {
@@ -248,7 +254,11 @@ impl<'a> ConnectionReader<'a> {
     ) -> Result<Option<SplitFrames>, ConnectionError> {
         let timeout = self.share.frame_timeout();
         let deadline = Instant::now() + timeout;
-        let over_share = || self.context.metrics.counters().frames_over_share.count();
+        let over_share = || {
+            self.context.metrics.counters().frames_over_share.count();
+            let uid = self.share.uid();
+            self.context.metrics.refuse(uid, Quota::PartialFrameBytes);
+        };
         let mut unfinished = None;
         loop {
             if unfinished.is_none()

@@ -9,7 +9,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Semaphore whose permits belong to users, or to other keys.
 #[derive(Debug)]
-pub(crate) struct FairSemaphore<K = u32> {
+pub struct FairSemaphore<K = u32> {
     all: Arc<Semaphore>,
     each: usize,
     users: Mutex<BTreeMap<K, Weak<Semaphore>>>,
@@ -17,7 +17,7 @@ pub(crate) struct FairSemaphore<K = u32> {
 
 /// Permit of one user, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct FairPermit {
+pub struct FairPermit {
     _of_all: OwnedSemaphorePermit,
     _of_user: OwnedSemaphorePermit,
     /// Keeps the user's semaphore in the table. The last permit and the last waiting request remove
@@ -27,7 +27,7 @@ pub(crate) struct FairPermit {
 
 impl<K: Ord> FairSemaphore<K> {
     /// Creates a semaphore with `all` permits, at most `each` of them for one user.
-    pub(crate) fn new(all: usize, each: usize) -> FairSemaphore<K> {
+    pub fn new(all: usize, each: usize) -> FairSemaphore<K> {
         FairSemaphore {
             all: Arc::new(Semaphore::new(all)),
             each,
@@ -36,12 +36,28 @@ impl<K: Ord> FairSemaphore<K> {
     }
 
     /// Waits for a permit of this user.
-    pub(crate) async fn take(&self, uid: K) -> Result<FairPermit, AcquireError> {
+    ///
+    /// # Errors
+    ///
+    /// None: the semaphore is never closed.
+    pub async fn take(&self, uid: K) -> Result<FairPermit, AcquireError> {
         let user = self.user(uid);
         // First the user's own: a request that waits for it must not hold a permit of all.
         let of_user = user.clone().acquire_owned().await?;
         let of_all = self.all.clone().acquire_owned().await?;
         Ok(FairPermit {
+            _of_all: of_all,
+            _of_user: of_user,
+            _user: user,
+        })
+    }
+
+    /// Returns a permit of this user if one is free.
+    pub fn try_take(&self, uid: K) -> Option<FairPermit> {
+        let user = self.user(uid);
+        let of_user = user.clone().try_acquire_owned().ok()?;
+        let of_all = self.all.clone().try_acquire_owned().ok()?;
+        Some(FairPermit {
             _of_all: of_all,
             _of_user: of_user,
             _user: user,
@@ -92,7 +108,15 @@ mod tests {
         let other = at_once(&turns, 8).await;
         assert!(other.is_some());
         assert!(at_once(&turns, 9).await.is_none(), "a fourth permit");
-        drop((first, second, other));
+        assert!(turns.try_take(9).is_none(), "a fourth permit");
+        drop((first, other));
+        assert!(turns.try_take(7).is_some());
+        let mine = turns.try_take(7);
+        assert!(
+            turns.try_take(7).is_none(),
+            "a third permit of the same user"
+        );
+        drop((second, mine));
         assert!(at_once(&turns, 9).await.is_some());
         assert_eq!(
             turns.users.lock().unwrap().len(),

@@ -14,7 +14,8 @@ impl Actor {
             let outgoing = Outgoing::Output(Box::new(output.clone()));
             let bytes = outgoing.bytes();
             let is_room = outbox.writer.waiting().saturating_add(bytes) <= self.outbox_bytes / 2
-                && outbox.is_half_empty();
+                && outbox.is_half_empty()
+                && !outbox.writer.share().is_half_used_with(bytes);
             if is_room {
                 self.send(peer, outgoing);
             } else {

@@ -4,6 +4,7 @@ use peal_core::{
     group::GroupOperation,
     job::JobSpec,
     job_control::{Cleanup, ControlOverNodes, ControlResult, JobControl, NotDone},
+    quota::QuotaReport,
     server::Purpose,
     supported::Supported,
 };
@@ -86,6 +87,9 @@ pub trait HostEnvironment: Send + Sync + 'static {
     fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
         false
     }
+
+    /// Adds what each user holds in the host environment to a report. Must not block.
+    fn report_quotas(&self, report: &mut QuotaReport) {}
 
     /// Returns the attributes that are supported in each call (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
     fn supported(&self) -> &[Supported] {

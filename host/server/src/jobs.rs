@@ -18,13 +18,17 @@ use tokio::sync::oneshot;
 impl Actor {
     /// Registers a job with the server transport, the host environment and the state.
     pub(crate) fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
-        if self.jobs.iter().any(|(known, _)| *known == spec.nspace) {
+        // Sorted, so that a job is found quickly.
+        let Err(at) = self
+            .jobs
+            .binary_search_by(|(known, _)| known.cmp(&spec.nspace))
+        else {
             return Err(AddJobError::Exists(spec.nspace));
-        }
+        };
         self.fabric.hosts(self.id, spec.nspace.clone());
         // Events in the chains keep the list of the time when they were raised.
         let mut jobs = (*self.jobs).clone();
-        jobs.push((spec.nspace.clone(), spec.identity));
+        jobs.insert(at, (spec.nspace.clone(), spec.identity));
         self.jobs = Arc::new(jobs);
         self.host.job_added(&spec);
         let actions = self.state.add_job(spec);

@@ -35,6 +35,7 @@ mod notice;
 mod open_requests;
 mod outbound;
 mod outbox;
+mod outbox_share;
 mod packing;
 mod process_watch;
 mod rendezvous;
@@ -58,6 +59,7 @@ pub use chains::{
 pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use client_environment::client_environment;
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
+pub use fair_semaphore::{FairPermit, FairSemaphore};
 pub use handle::{AddJobError, Raised, ServerHandle};
 pub use handler_requests::HandlerRequest;
 pub use host_environment::{
@@ -70,6 +72,7 @@ pub use notice::{
     ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, RecordedNotice,
     RequestedTermination,
 };
+pub use outbox_share::OutboxLimits;
 pub use rendezvous::{Rendezvous, RendezvousError, RendezvousSettings, Serves};
 pub use server::{Server, ServerError, ServerParts, ServerSettings};
 pub use shadow::Shadows;

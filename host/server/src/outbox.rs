@@ -1,11 +1,12 @@
 //! Queue of the messages that wait to be written to one client.
-use crate::{client_writer::ClientWriter, packing::Packing};
+use crate::{client_writer::ClientWriter, outbox_share::OutboxShareLimit, packing::Packing};
 use peal_model::{Event, Reply, Size};
 use peal_wire::IofOutput;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use thiserror::Error;
 use tokio::sync::{Notify, futures::Notified};
 
 /// Message to a client.
@@ -93,7 +94,7 @@ impl MessageQueue {
             return Ok(());
         }
         if inner.messages.len() >= self.max_messages {
-            return Err(Full);
+            return Err(Full::Messages);
         }
         inner.messages.push_back(outgoing);
         drop(inner);
@@ -178,9 +179,18 @@ pub(crate) struct Outbox {
     pub(crate) writer: Arc<ClientWriter>,
 }
 
-/// Error for a full outbox, whose client reads too slowly.
-#[derive(Debug)]
-pub(crate) struct Full;
+/// Limit that a message exceeds, because its client, or others of the same user, read too slowly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub(crate) enum Full {
+    #[error("server.max_outbox_messages")]
+    Messages,
+    #[error("server.max_outbox_bytes")]
+    Bytes,
+    #[error("server.max_outbox_bytes_per_user")]
+    UserBytes,
+    #[error("server.max_outbox_bytes_total")]
+    TotalBytes,
+}
 
 impl Outbox {
     /// Returns both ends of a client's queue.
@@ -195,19 +205,23 @@ impl Outbox {
         )
     }
 
-    /// Queues a message. Fails if the queue has the maximum number of messages, or if more than
-    /// `max` bytes wait with this one.
+    /// Queues a message. Fails if the queue has the maximum number of messages, if more than `max`
+    /// bytes wait with this one, or if the share of the user or the total is exceeded.
     pub(crate) fn queue(&self, outgoing: Outgoing, max: usize) -> Result<(), Full> {
         let bytes = outgoing.bytes();
         // Counted first: the task may write and subtract the message as soon as it is queued.
         let waiting = self.writer.wait(bytes);
         // The count stays after an error, since the actor then disconnects the client.
         self.writer.queue.push(outgoing)?;
-        // A single message may exceed the limit.
-        if waiting > max && waiting > bytes {
-            Err(Full)
-        } else {
-            Ok(())
+        // A single message may exceed the limits.
+        if waiting <= bytes {
+            return Ok(());
+        }
+        match self.writer.share().exceeded() {
+            _ if waiting > max => Err(Full::Bytes),
+            Some(OutboxShareLimit::User) => Err(Full::UserBytes),
+            Some(OutboxShareLimit::Total) => Err(Full::TotalBytes),
+            None => Ok(()),
         }
     }
 
@@ -232,11 +246,14 @@ impl Outbox {
         }
     }
 
-    /// Returns true if more than a sixteenth of the outbox is used. Events for the client should
-    /// then be retained rather than queued.
+    /// Returns true if more than a sixteenth of the outbox is used, or half of the user's share.
+    /// Events for the client should then be retained rather than queued.
     pub(crate) fn is_filling(&self, max: usize) -> bool {
         let queue = &self.writer.queue;
-        queue.len().saturating_mul(16) > queue.max_messages || self.writer.waiting() > max / 16
+        let waiting = self.writer.waiting();
+        queue.len().saturating_mul(16) > queue.max_messages
+            || waiting > max / 16
+            || (waiting > 0 && self.writer.share().is_half_used_with(0))
     }
 
     /// Returns true if fewer than half of the permitted messages wait.

@@ -17,6 +17,7 @@ use crate::{
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
     notice::Notices,
+    outbox_share::OutboxLimits,
     packing::Packing,
     process_watch::ProcessWatch,
     shadow::Shadows,
@@ -73,6 +74,8 @@ pub struct ServerSettings {
     pub max_handshakes_per_user: usize,
     /// Maximum bytes of such a user's messages that have been received in part.
     pub max_partial_frame_bytes_per_user: usize,
+    /// Maximum bytes of such messages of all users except root and the server's user.
+    pub max_partial_frame_bytes_total: usize,
     /// Maximum time from the first byte of a message to its last.
     pub frame_timeout: Duration,
     /// Maximum delay of a handshake or request after others of the same user were refused.
@@ -81,8 +84,8 @@ pub struct ServerSettings {
     pub handshake_timeout: Duration,
     /// Maximum number of messages that wait for one client. A client that exceeds it is cut off.
     pub max_outbox_messages: usize,
-    /// Maximum memory of these messages, in bytes.
-    pub max_outbox_bytes: usize,
+    /// Maximum memory of these messages, also for all clients of one user and in total.
+    pub outbox: OutboxLimits,
     /// Maximum number of requests of one client that await their answer.
     pub max_open_requests: usize,
     /// Settings of the hosted chains.
@@ -107,11 +110,12 @@ impl Default for ServerSettings {
             max_connections_per_user: 1024,
             max_handshakes_per_user: 64,
             max_partial_frame_bytes_per_user: 128 << 20,
+            max_partial_frame_bytes_total: 512 << 20,
             frame_timeout: Duration::from_secs(60),
             max_refusal_delay: Duration::from_secs(1),
             handshake_timeout: Duration::from_secs(10),
             max_outbox_messages: 65_536,
-            max_outbox_bytes: 256 << 20,
+            outbox: OutboxLimits::default(),
             max_open_requests: 4096,
             chains: ChainSettings::default(),
             channels: ChannelSettings::default(),
@@ -211,12 +215,12 @@ impl Server {
         // Messages of other servers wait in the queue until the task of the actor runs.
         parts.fabric.join(id, handle.clone(), settings.duty);
         let fabric: Arc<dyn ServerTransport> = parts.fabric.clone();
-        let queue = settings.core.max_decisions;
+        let limits = settings.core.decisions;
         let pool = &parts.pools.policies;
         let decisions = Decisions::start(
             policies,
             pool,
-            queue,
+            limits,
             &handle,
             &metrics,
             &shadows,
@@ -243,13 +247,13 @@ impl Server {
             max_connections_per_user: settings.max_connections_per_user,
             max_handshakes_per_user: settings.max_handshakes_per_user,
             max_partial_frame_bytes_per_user: settings.max_partial_frame_bytes_per_user,
+            max_partial_frame_bytes_total: settings.max_partial_frame_bytes_total,
             frame_timeout: settings.frame_timeout,
             max_refusal_delay: settings.max_refusal_delay,
             // Half of the threads stay free for other users.
+            outbox: settings.outbox,
             max_message_turns_per_user: tokio::runtime::Handle::current().metrics().num_workers()
                 / 2,
-            max_tools_per_user: settings.core.max_tools_per_user,
-            max_put_bytes_per_user: settings.core.max_put_bytes_per_user,
         };
         let core = peal_core::server::StateSettings {
             id,
@@ -307,15 +311,21 @@ impl Server {
             notices,
             metrics: metrics.clone(),
             packing: packing.clone(),
-            outbox_bytes: settings.max_outbox_bytes,
+            outbox_bytes: settings.outbox.client,
             behind: Behind::Nothing,
             handle: handle.clone(),
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
         };
         let user_shares = Arc::new(UserShares::new(shares, identity.uid));
-        let measured = user_shares.clone();
-        metrics.show(move || measured.families());
         let shared_actor = Arc::new(SharedActor::of(actor));
+        let (shares, charging) = (user_shares.clone(), Arc::downgrade(&shared_actor));
+        metrics.show_quotas(move |report| {
+            shares.report_quotas(report);
+            // Without an actor the server has stopped, and users hold nothing else.
+            if let Some(actor) = charging.upgrade() {
+                let _ = actor.with_actor(|actor| actor.report_quotas(report));
+            }
+        });
         let (stopping, stage) = watch::channel(ServePhase::Accept);
         let host = parts.host;
         let context = ConnectionContext {

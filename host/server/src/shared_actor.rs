@@ -102,14 +102,15 @@ impl SharedActor {
         Ok(result)
     }
 
-    /// Returns true if too many events wait to be spilled.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.backlog.is_long()
+    /// Returns true if too many events wait to be spilled for requests of this user.
+    pub(crate) fn is_behind(&self, uid: u32) -> bool {
+        self.backlog.is_long(Some(uid))
     }
 
-    /// Waits until further events may be spilled. Connections that cause too many events wait here.
-    pub(crate) async fn wait_for_spill_capacity(&self) {
-        self.backlog.wait_for_capacity().await;
+    /// Waits until requests of this user may cause further events. Connections of users that cause
+    /// too many events wait here.
+    pub(crate) async fn wait_for_spill_capacity(&self, uid: u32) {
+        self.backlog.wait_for_capacity(Some(uid)).await;
     }
 
     /// Passes on messages of the host environment, the server transport and the server's own
@@ -132,7 +133,7 @@ impl SharedActor {
             }
             // The host environment and other servers cause events, too, so this task waits like a
             // connection.
-            self.wait_for_spill_capacity().await;
+            self.backlog.wait_for_capacity(None).await;
         }
         let Some(mut actor) = self.close() else {
             return;

@@ -6,14 +6,22 @@ use peal_model::{Event, Size};
 use peal_store::Spill;
 use peal_wire::{BufferType, Codec, DecodeLimits, Dialect, Encoding, Release};
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, mpsc},
     thread,
 };
 use tokio::sync::watch;
 
-/// Bytes that may wait to be written before no new requests are read.
+/// Bytes that may wait to be written before no new requests are read of users with more than their
+/// part of them.
 const MAX_BACKLOG_BYTES: usize = 8 << 20;
+
+/// Part of these bytes for one user.
+const MAX_USER_BACKLOG_BYTES: usize = 1 << 20;
+
+/// Bytes that may wait to be written before no new requests are read at all.
+const MAX_TOTAL_BACKLOG_BYTES: usize = 64 << 20;
 
 /// Release of `libpmix` whose format is used on disk. No other process reads the files.
 const FORMAT_RELEASE: &str = "5.0.11";
@@ -41,6 +49,7 @@ enum SpillCommand {
         at: Seq,
         event: Arc<Event>,
         bytes: usize,
+        uid: Option<u32>,
     },
     Forget {
         first: Seq,
@@ -59,26 +68,62 @@ pub(crate) struct Spiller {
     handle: ServerHandle,
     /// Queue of the thread, `None` until the first event is spilled.
     commands: Option<mpsc::Sender<SpillCommand>>,
-    backlog: watch::Sender<usize>,
+    backlog: watch::Sender<BacklogBytes>,
 }
 
-/// Bytes that wait to be written to disk.
-pub(crate) struct SpillBacklog(watch::Receiver<usize>);
+/// Bytes that wait to be written, in total and of each user.
+#[derive(Debug, Default)]
+struct BacklogBytes {
+    total: usize,
+    users: BTreeMap<u32, usize>,
+}
 
-impl SpillBacklog {
-    /// Returns true if too many bytes wait. Called after every message.
-    pub(crate) fn is_long(&self) -> bool {
-        *self.0.borrow() > MAX_BACKLOG_BYTES
+impl BacklogBytes {
+    fn add(&mut self, uid: Option<u32>, bytes: usize) {
+        self.total = self.total.saturating_add(bytes);
+        if let Some(uid) = uid {
+            *self.users.entry(uid).or_default() += bytes;
+        }
     }
 
-    /// Waits until further events may be spilled.
-    pub(crate) async fn wait_for_capacity(&self) {
-        if self.is_long() {
+    fn subtract(&mut self, uid: Option<u32>, bytes: usize) {
+        self.total = self.total.saturating_sub(bytes);
+        let Some(uid) = uid else { return };
+        if let Some(own) = self.users.get_mut(&uid) {
+            *own = own.saturating_sub(bytes);
+            if *own == 0 {
+                self.users.remove(&uid);
+            }
+        }
+    }
+
+    /// Returns true if requests of a user should wait. Without a user, these are messages of the
+    /// host environment and other servers.
+    fn is_long(&self, uid: Option<u32>) -> bool {
+        let own = || uid.and_then(|uid| self.users.get(&uid));
+        self.total > MAX_BACKLOG_BYTES
+            && (self.total > MAX_TOTAL_BACKLOG_BYTES
+                || own().is_some_and(|own| *own > MAX_USER_BACKLOG_BYTES))
+    }
+}
+
+/// View of the bytes that wait to be written to disk.
+pub(crate) struct SpillBacklog(watch::Receiver<BacklogBytes>);
+
+impl SpillBacklog {
+    /// Returns true if too many bytes wait for requests of this user. Called after every message.
+    pub(crate) fn is_long(&self, uid: Option<u32>) -> bool {
+        self.0.borrow().is_long(uid)
+    }
+
+    /// Waits until requests of this user may cause further events.
+    pub(crate) async fn wait_for_capacity(&self, uid: Option<u32>) {
+        if self.is_long(uid) {
             // Ignore an error: the sender is dropped only with the server.
             let _ = self
                 .0
                 .clone()
-                .wait_for(|backlog| *backlog <= MAX_BACKLOG_BYTES)
+                .wait_for(|backlog| !backlog.is_long(uid))
                 .await;
         }
     }
@@ -95,16 +140,20 @@ impl Spiller {
             limits,
             handle,
             commands: None,
-            backlog: watch::Sender::new(0),
+            backlog: watch::Sender::new(BacklogBytes::default()),
         }
     }
 
-    /// Queues an event for writing.
-    pub(crate) fn write(&mut self, at: Seq, event: Arc<Event>) {
+    /// Queues an event for writing, which is charged to a user.
+    pub(crate) fn write(&mut self, at: Seq, event: Arc<Event>, uid: Option<u32>) {
         let bytes = Size::of_event(&event).bytes;
-        self.backlog
-            .send_modify(|backlog| *backlog = backlog.saturating_add(bytes));
-        self.command(SpillCommand::Write { at, event, bytes });
+        self.backlog.send_modify(|backlog| backlog.add(uid, bytes));
+        self.command(SpillCommand::Write {
+            at,
+            event,
+            bytes,
+            uid,
+        });
     }
 
     /// Removes the events written under these numbers.
@@ -141,9 +190,9 @@ impl Spiller {
     /// Completes a command without the thread: the event is lost.
     fn drop_command(&self, command: SpillCommand) {
         match command {
-            SpillCommand::Write { bytes, .. } => self
+            SpillCommand::Write { bytes, uid, .. } => self
                 .backlog
-                .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes)),
+                .send_modify(|backlog| backlog.subtract(uid, bytes)),
             SpillCommand::Forget { .. } => {}
             SpillCommand::Recall { peer, events } => {
                 let events = events.into_iter().map(|at| (at, None)).collect();
@@ -197,7 +246,7 @@ struct SpillThread {
     spill: Spill,
     codec: Codec,
     handle: ServerHandle,
-    backlog: watch::Sender<usize>,
+    backlog: watch::Sender<BacklogBytes>,
     last_write: LastWrite,
 }
 
@@ -205,11 +254,16 @@ impl SpillThread {
     fn run(mut self, commands: &mpsc::Receiver<SpillCommand>) {
         for command in commands {
             match command {
-                SpillCommand::Write { at, event, bytes } => {
+                SpillCommand::Write {
+                    at,
+                    event,
+                    bytes,
+                    uid,
+                } => {
                     self.write(at, &event);
                     // After a failure, too: connections wait until the backlog is short.
                     self.backlog
-                        .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes));
+                        .send_modify(|backlog| backlog.subtract(uid, bytes));
                 }
                 SpillCommand::Forget { first, last } => self.spill.forget(first.0, last.0),
                 SpillCommand::Recall { peer, events } => {
@@ -260,6 +314,27 @@ mod tests {
     use peal_model::{Range, code};
 
     #[test]
+    fn backlog_of_one_user_pauses_that_user_alone() {
+        let mut backlog = BacklogBytes::default();
+        let paused = |backlog: &BacklogBytes| {
+            [Some(1), Some(2), Some(3), None].map(|uid| backlog.is_long(uid))
+        };
+        backlog.add(Some(2), MAX_USER_BACKLOG_BYTES);
+        backlog.add(Some(1), MAX_BACKLOG_BYTES - MAX_USER_BACKLOG_BYTES);
+        assert_eq!(paused(&backlog), [false; 4], "the disk keeps up");
+        backlog.add(Some(1), 1);
+        assert_eq!(paused(&backlog), [true, false, false, false]);
+        backlog.add(None, MAX_TOTAL_BACKLOG_BYTES);
+        assert_eq!(paused(&backlog), [true; 4]);
+        backlog.subtract(None, MAX_TOTAL_BACKLOG_BYTES);
+        backlog.subtract(Some(1), 1);
+        assert_eq!(paused(&backlog), [false; 4]);
+        backlog.subtract(Some(1), MAX_BACKLOG_BYTES - MAX_USER_BACKLOG_BYTES);
+        backlog.subtract(Some(2), MAX_USER_BACKLOG_BYTES);
+        assert!(backlog.users.is_empty() && backlog.total == 0);
+    }
+
+    #[test]
     fn commands_after_end_of_thread_are_completed() {
         let (Queues { handle, .. }, ActorInbox { mut internal, .. }) = queues();
         let mut spiller = Spiller::new(SpillSettings::default(), DecodeLimits::default(), handle);
@@ -271,8 +346,9 @@ mod tests {
             range: Range::Rm,
             infos: Vec::new(),
         };
-        spiller.write(Seq(1), Arc::new(event));
-        assert_eq!(*spiller.backlog.borrow(), 0);
+        spiller.write(Seq(1), Arc::new(event), Some(1000));
+        assert_eq!(spiller.backlog.borrow().total, 0);
+        assert!(spiller.backlog.borrow().users.is_empty());
         spiller.recall(PeerId(7), vec![Seq(1)]);
         let Ok(ActorMessage::Recalled { peer, events }) = internal.try_recv() else {
             panic!("the recall should be answered")

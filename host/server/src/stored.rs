@@ -59,9 +59,10 @@ impl StateStore for StoredState {
 /// Returns the status of an error for a module. The store logs errors that concern it as a whole.
 fn status(error: &StoreError) -> Status {
     match error {
-        StoreError::Quota { .. } | StoreError::Total { .. } | StoreError::Full { .. } => {
-            code::PMIX_ERR_OUT_OF_RESOURCE
-        }
+        StoreError::Quota { .. }
+        | StoreError::Total { .. }
+        | StoreError::StateFull { .. }
+        | StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
         StoreError::Busy { .. } => code::PMIX_ERR_RESOURCE_BUSY,
         _ => code::PMIX_ERROR,
     }

@@ -5,22 +5,20 @@
 //! others of the same user are complete, because the procs of a job connect all at once. Root and
 //! the server's user are exempt, and have reserved connections.
 use crate::{
-    metrics::{Amount, Labels, MetricFamily, MetricKind, MetricSample},
+    outbox_share::{OutboxLimits, OutboxShare},
     user_pace::UserPaces,
 };
+use peal_core::quota::{Quota, QuotaReport, unreserved};
 use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-
-/// Part of all connections that is reserved for root and the server's user: one in this many.
-const RESERVED_PART: usize = 8;
 
 /// Number of refused handshakes of one user in a second that cause no delay, and of requests
 /// refused for lack of resources.
@@ -41,6 +39,8 @@ pub(crate) struct ShareLimits {
     pub(crate) max_handshakes_per_user: usize,
     /// Maximum bytes of partial frames of one user.
     pub(crate) max_partial_frame_bytes_per_user: usize,
+    /// Maximum bytes of partial frames of all users that have a share.
+    pub(crate) max_partial_frame_bytes_total: usize,
     /// Maximum time from the first byte of a frame to its last.
     pub(crate) frame_timeout: Duration,
     /// Maximum delay of a handshake or request after others of the same user were refused.
@@ -48,22 +48,40 @@ pub(crate) struct ShareLimits {
     /// Maximum number of connections of one user whose messages are executed at the same time while
     /// other users are connected.
     pub(crate) max_message_turns_per_user: usize,
-    /// Maximum number of tools and bytes of put values of one user. They are enforced elsewhere and
-    /// only reported here.
-    pub(crate) max_tools_per_user: usize,
-    pub(crate) max_put_bytes_per_user: usize,
+    /// Limits of the messages that wait for clients.
+    pub(crate) outbox: OutboxLimits,
+}
+
+fn units(bytes: usize) -> usize {
+    // One request for permits can ask for at most `u32::MAX`.
+    (bytes / FRAME_UNIT).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
+}
+
+impl ShareExceeded {
+    /// Returns the resource that is used up.
+    pub(crate) fn quota(self) -> Quota {
+        match self {
+            ShareExceeded::Connections { .. } | ShareExceeded::UserConnections { .. } => {
+                Quota::Connections
+            }
+            ShareExceeded::Handshakes { .. } => Quota::Handshakes,
+            ShareExceeded::FrameBytes { .. } => Quota::PartialFrameBytes,
+        }
+    }
 }
 
 impl ShareLimits {
     /// Returns the number of connections for all users except root and the server's user.
     fn unreserved_connections(&self) -> usize {
-        self.max_connections - self.max_connections / RESERVED_PART
+        unreserved(self.max_connections)
     }
 
     fn frame_units(&self) -> usize {
-        (self.max_partial_frame_bytes_per_user / FRAME_UNIT)
-            // One request for permits can ask for at most `u32::MAX`.
-            .clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
+        units(self.max_partial_frame_bytes_per_user).min(self.total_frame_units())
+    }
+
+    fn total_frame_units(&self) -> usize {
+        units(self.max_partial_frame_bytes_total)
     }
 }
 
@@ -95,6 +113,10 @@ pub(crate) struct UserShares {
     /// User of the server.
     server: u32,
     usage: Mutex<Usage>,
+    /// Permits for the partial frames of all users that have a share.
+    frames: Arc<Semaphore>,
+    /// Bytes of the messages that wait for all clients.
+    outbox_bytes: Arc<AtomicUsize>,
     /// True while several users are connected. It publishes no other data, so relaxed ordering
     /// suffices.
     is_shared: AtomicBool,
@@ -114,6 +136,7 @@ struct UserUsage {
     connections: usize,
     /// Rest of the share, `None` for root and the server's user.
     remaining: Option<Remaining>,
+    outbox: Arc<OutboxShare>,
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +158,8 @@ impl UserShares {
             limits,
             server,
             usage: Mutex::new(usage),
+            frames: Arc::new(Semaphore::new(limits.total_frame_units())),
+            outbox_bytes: Arc::default(),
             is_shared: AtomicBool::new(false),
         }
     }
@@ -142,7 +167,7 @@ impl UserShares {
     /// Charges a connection to a user, until the result is dropped.
     pub(crate) fn connect(self: &Arc<Self>, uid: u32) -> Result<ConnectionShare, ShareExceeded> {
         // Root and the server's user must be able to connect when other users fill the server.
-        let is_bounded = uid != 0 && uid != self.server;
+        let is_bounded = self.is_bounded(uid);
         let ShareLimits {
             max_connections,
             max_connections_per_user: own,
@@ -165,6 +190,7 @@ impl UserShares {
         let fresh = || UserUsage {
             connections: 0,
             remaining: is_bounded.then(|| self.whole_share()),
+            outbox: Arc::new(self.outbox_share(uid)),
         };
         let user = usage.users.entry(uid).or_insert_with(fresh);
         user.connections += 1;
@@ -181,61 +207,51 @@ impl UserShares {
         })
     }
 
-    /// Returns the limits of one user and the usage of all users, as metrics.
-    pub(crate) fn families(&self) -> Vec<MetricFamily> {
+    /// Adds the limits of one user and the usage of all users to a report.
+    pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
         let ShareLimits {
+            max_connections: all,
             max_connections_per_user: connections,
             max_handshakes_per_user: handshakes,
             max_partial_frame_bytes_per_user: frames,
-            max_tools_per_user: tools,
-            max_put_bytes_per_user: put_bytes,
+            max_partial_frame_bytes_total: all_frames,
             ..
         } = self.limits;
-        let limits = [
-            (CONNECTIONS, connections),
-            (HANDSHAKES, handshakes),
-            (PARTIAL_FRAME_BYTES, frames),
-            ("tools", tools),
-            ("put_bytes", put_bytes),
-        ];
-        let limits = limits
-            .map(|(resource, max)| sample(resource, None, max))
-            .to_vec();
-        let used: Vec<MetricSample> = self
-            .usage()
-            .users
-            .iter()
-            .flat_map(|(uid, user)| self.used(*uid, user))
-            .collect();
-        let limit = "Limit of a resource for each user except root and the server's user.";
-        let usage = "Use of a limited resource by a user.";
-        vec![
-            family("peal_user_limit", limit, limits),
-            family("peal_user_usage", usage, used),
-        ]
+        report.limit(Quota::Connections, connections, Some(all));
+        report.limit(Quota::Handshakes, handshakes, Some(all));
+        report.limit(Quota::PartialFrameBytes, frames, Some(all_frames));
+        let OutboxLimits { user, total, .. } = self.limits.outbox;
+        report.limit(Quota::OutboxBytes, user, Some(total));
+        for (uid, user) in &self.usage().users {
+            report.hold(Quota::Connections, [(*uid, user.connections)]);
+            report.hold(Quota::OutboxBytes, [(*uid, user.outbox.held())]);
+            let Some(Remaining {
+                handshakes: free_handshakes,
+                frames: free_frames,
+                ..
+            }) = &user.remaining
+            else {
+                continue;
+            };
+            let held = handshakes.saturating_sub(free_handshakes.available_permits());
+            report.hold(Quota::Handshakes, [(*uid, held)]);
+            let units = self.limits.frame_units();
+            let held = units.saturating_sub(free_frames.available_permits()) * FRAME_UNIT;
+            report.hold(Quota::PartialFrameBytes, [(*uid, held)]);
+        }
     }
 
-    fn used(&self, uid: u32, user: &UserUsage) -> Vec<MetricSample> {
-        let mut used = vec![sample(CONNECTIONS, Some(uid), user.connections)];
-        if let Some(Remaining {
-            handshakes, frames, ..
-        }) = &user.remaining
-        {
-            let handshakes = self
-                .limits
-                .max_handshakes_per_user
-                .saturating_sub(handshakes.available_permits());
-            let frames = self
-                .limits
-                .frame_units()
-                .saturating_sub(frames.available_permits())
-                * FRAME_UNIT;
-            used.extend([
-                sample(HANDSHAKES, Some(uid), handshakes),
-                sample(PARTIAL_FRAME_BYTES, Some(uid), frames),
-            ]);
+    /// Returns true for users that have a share: all but root and the server's user.
+    fn is_bounded(&self, uid: u32) -> bool {
+        uid != 0 && uid != self.server
+    }
+
+    fn outbox_share(&self, uid: u32) -> OutboxShare {
+        if self.is_bounded(uid) {
+            OutboxShare::bounded(self.limits.outbox, &self.outbox_bytes)
+        } else {
+            OutboxShare::exempt(self.limits.outbox, &self.outbox_bytes)
         }
-        used
     }
 
     fn whole_share(&self) -> Remaining {
@@ -268,33 +284,6 @@ impl UserShares {
     }
 }
 
-const CONNECTIONS: &str = "connections";
-const HANDSHAKES: &str = "handshakes";
-const PARTIAL_FRAME_BYTES: &str = "partial_frame_bytes";
-
-fn family(name: &str, help: &str, samples: Vec<MetricSample>) -> MetricFamily {
-    MetricFamily {
-        name: name.to_owned(),
-        help: help.to_owned(),
-        kind: MetricKind::Gauge,
-        unit: None,
-        samples,
-    }
-}
-
-fn sample(resource: &str, uid: Option<u32>, value: usize) -> MetricSample {
-    let uid = uid.map(|uid| ("uid".to_owned(), uid.to_string()));
-    let labels = Labels::from_iter(
-        [("resource".to_owned(), resource.to_owned())]
-            .into_iter()
-            .chain(uid),
-    );
-    MetricSample {
-        labels,
-        value: Amount::Number(value as u64),
-    }
-}
-
 /// Share of one connection of a user, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionShare {
@@ -308,8 +297,8 @@ pub(crate) struct ConnectionShare {
 /// for root and the server's user.
 #[derive(Debug)]
 pub(crate) struct UnfinishedShare(
-    #[expect(dead_code, reason = "the permit is released when it is dropped")]
-    Option<OwnedSemaphorePermit>,
+    #[expect(dead_code, reason = "the permits are released when they are dropped")]
+    [Option<OwnedSemaphorePermit>; 2],
 );
 
 /// Permit to execute messages of a user, until it is dropped.
@@ -378,24 +367,40 @@ impl ConnectionShare {
     /// Waits until a handshake of the user may be read.
     pub(crate) async fn handshake(&self) -> UnfinishedShare {
         let Some(Remaining { handshakes, .. }) = self.shares.remaining(self.uid) else {
-            return UnfinishedShare(None);
+            return UnfinishedShare([None, None]);
         };
         // The semaphore is never closed.
-        UnfinishedShare(handshakes.acquire_owned().await.ok())
+        UnfinishedShare([handshakes.acquire_owned().await.ok(), None])
     }
 
     /// Waits until a frame of this length may be read. A frame longer than the whole share takes
     /// all of it.
     pub(crate) async fn frame(&self, bytes: usize) -> UnfinishedShare {
         let Some(Remaining { frames, .. }) = self.shares.remaining(self.uid) else {
-            return UnfinishedShare(None);
+            return UnfinishedShare([None, None]);
         };
         let units = bytes
             .div_ceil(FRAME_UNIT)
             .min(self.shares.limits.frame_units());
         // The number of units fits: `frame_units` is at most `u32::MAX`.
         let units = u32::try_from(units).unwrap_or(u32::MAX);
-        UnfinishedShare(frames.acquire_many_owned(units).await.ok())
+        // First the user's own: a frame that waits for it must not hold permits of all.
+        let own = frames.acquire_many_owned(units).await.ok();
+        let all = self.shares.frames.clone().acquire_many_owned(units).await;
+        UnfinishedShare([own, all.ok()])
+    }
+
+    /// Returns the share of the user in the messages that wait for clients.
+    pub(crate) fn outbox(&self) -> Arc<OutboxShare> {
+        let usage = self.shares.usage();
+        let known = usage.users.get(&self.uid).map(|user| user.outbox.clone());
+        // A user with a connection is known.
+        known.unwrap_or_else(|| Arc::new(self.shares.outbox_share(self.uid)))
+    }
+
+    /// Returns the user.
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// Returns the maximum time from the first byte of a frame to its last.

@@ -121,7 +121,10 @@ impl SinkWriteError {
             | SinkWriteError::Kind { .. } => code::PMIX_ERR_BAD_PARAM,
             // To the requester a full store is the same as a full queue.
             SinkWriteError::Store {
-                source: StoreError::Full { .. } | StoreError::OutboxFull { .. },
+                source:
+                    StoreError::Full { .. }
+                    | StoreError::OutboxFull { .. }
+                    | StoreError::MailFull { .. },
                 ..
             } => code::PMIX_ERR_OUT_OF_RESOURCE,
             SinkWriteError::Store { .. } | SinkWriteError::Random { .. } => code::PMIX_ERROR,

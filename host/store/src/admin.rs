@@ -2,8 +2,14 @@
 use crate::{Store, StoreError, read, stored};
 use rusqlite::params;
 
-/// Number of calls that are kept.
+/// Maximum number of calls that are kept.
 pub const ADMIN_CALLS_KEPT: u32 = 100_000;
+
+/// Maximum length of a recorded verb, and of an outcome, in bytes. The trace has all of it.
+const LONGEST_TEXT: usize = 480;
+
+/// Maximum size of a recorded call in bytes.
+const CALL_BYTES: u64 = 1024;
 
 /// A call of an admin.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,12 +38,14 @@ impl Store {
     pub fn admin_called(&self, call: &AdminCall, at: u64) -> Result<(), StoreError> {
         let insert =
             "insert into admin_call (at, uid, pid, verb, outcome) values (?1, ?2, ?3, ?4, ?5)";
-        let values = params![stored(at), call.uid, call.pid, call.verb, call.outcome];
+        let (verb, outcome) = (cut(&call.verb), cut(&call.outcome));
+        let values = params![stored(at), call.uid, call.pid, verb, outcome];
+        let kept = (self.settings.admin_bytes / CALL_BYTES).min(u64::from(ADMIN_CALLS_KEPT));
         self.write(|transaction| {
             transaction.execute(insert, values)?;
             // Only the oldest rows are deleted, so the ids are consecutive and bound the number of
             // rows.
-            let oldest = transaction.last_insert_rowid() - i64::from(ADMIN_CALLS_KEPT);
+            let oldest = transaction.last_insert_rowid() - stored(kept.max(1));
             transaction
                 .execute("delete from admin_call where id <= ?1", [oldest])
                 .map(drop)
@@ -64,6 +72,12 @@ impl Store {
             rows.collect()
         })
     }
+}
+
+/// Cuts a text at a character, within [`LONGEST_TEXT`] bytes.
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST_TEXT))
+        .unwrap_or(text)
 }
 
 #[cfg(test)]

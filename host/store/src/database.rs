@@ -29,10 +29,24 @@ pub enum DatabaseDurability {
     Machine,
 }
 
+/// Part of a database that a write may fill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Room {
+    /// The whole database.
+    Whole,
+    /// All but a sixteenth, for data that users cause. The rest is reserved for other writes.
+    Users,
+}
+
+/// Divisor that gives the reserved part.
+const RESERVED_PART: u64 = 16;
+
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
+    /// Maximum number of pages.
+    pages: u64,
     connection: Mutex<Connection>,
     writes: Writes,
 }
@@ -117,17 +131,15 @@ impl Database {
         let page: u32 = connection
             .pragma_query_value(None, "page_size", |row| row.get(0))
             .map_err(of)?;
-        // A database that is already larger keeps its size.
-        let pages = stored((max_bytes / u64::from(page.max(1))).max(1));
-        connection
-            .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
-            .map_err(of)?;
+        let pages = (max_bytes / u64::from(page.max(1))).max(1);
+        limit_pages(&connection, pages).map_err(of)?;
         layout::migrate(&mut connection, path, required)?;
         // In a directory that other users can write to, one of them may have created a file of
         // SQLite's first.
         path_checks::check_files(path)?;
         Ok(Database {
             path: path.clone(),
+            pages,
             connection: Mutex::new(connection),
             writes: Writes::default(),
         })
@@ -147,6 +159,7 @@ impl Database {
         connection.execute_batch("begin").map_err(of)?;
         Ok(Database {
             path: path.clone(),
+            pages: 0,
             connection: Mutex::new(connection),
             writes: Writes::default(),
         })
@@ -175,18 +188,27 @@ impl Database {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        self.write_within(Room::Whole, work)
+    }
+
+    /// Runs `work` in a transaction that fails if the database would exceed this part of its
+    /// maximum size.
+    pub(crate) fn write_within<T>(
+        &self,
+        room: Room,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let done = {
             let mut connection = self.lock();
-            connection
-                // A transaction that reads before it writes fails at once if another process wrote
-                // in between: the busy timeout does not apply to it. This one takes the lock for
-                // writing first.
-                .transaction_with_behavior(TransactionBehavior::Immediate)
-                .and_then(|transaction| {
-                    let value = work(&transaction)?;
-                    transaction.commit()?;
-                    Ok(value)
-                })
+            let limited = match room {
+                Room::Whole => Ok(()),
+                Room::Users => limit_pages(&connection, self.pages - self.pages / RESERVED_PART),
+            };
+            let done = limited.and_then(|()| transact(&mut connection, work));
+            match room {
+                Room::Whole => done,
+                Room::Users => limit_pages(&connection, self.pages).and(done),
+            }
         };
         let done = done.map_err(|error| StoreError::later(&self.path, error));
         // The connection is unlocked by now: a line in the trace may block.
@@ -200,6 +222,23 @@ impl Database {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sets the maximum number of pages. A database that is larger keeps its size.
+fn limit_pages(connection: &Connection, pages: u64) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, "max_page_count", stored(pages), |_| Ok(()))
+}
+
+fn transact<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    // A transaction that reads before it writes fails at once if another process wrote in between:
+    // the busy timeout does not apply to it. This one takes the lock for writing first.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let value = work(&transaction)?;
+    transaction.commit()?;
+    Ok(value)
 }
 
 impl DatabaseDurability {

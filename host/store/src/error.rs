@@ -147,6 +147,22 @@ pub enum StoreError {
         /// The maximum size in bytes.
         bytes: u64,
     },
+    /// The messages of all sinks have their maximum size.
+    #[error(
+        "the messages of all sinks take {bytes} bytes, which is the limit (store.max_mail_bytes)"
+    )]
+    MailFull {
+        /// The limit in bytes.
+        bytes: u64,
+    },
+    /// The state of all modules has its maximum size.
+    #[error(
+        "the state of all modules takes {bytes} bytes, which is the limit (store.max_state_bytes)"
+    )]
+    StateFull {
+        /// The limit in bytes.
+        bytes: u64,
+    },
     /// The journal of a trail could not be read or written.
     #[error("the audit journal {path:?} could not be read or written: {source}")]
     Journal {

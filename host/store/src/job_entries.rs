@@ -118,7 +118,7 @@ impl Store {
         nspace: &Nspace,
         entries: &[JobRecordEntry],
     ) -> Result<AddedEntries, StoreError> {
-        let added = self.write(|transaction| match recorded(transaction, nspace)? {
+        let added = self.write_for_users(|transaction| match recorded(transaction, nspace)? {
             Some(job) => self.add(transaction, job, entries).map(Some),
             None => Ok(None),
         });
@@ -139,7 +139,7 @@ impl Store {
         entries: &[JobRecordEntry],
     ) -> rusqlite::Result<AddedEntries> {
         let wanted = entries.iter().map(|entry| entry_bytes(&entry.body)).sum();
-        let mut budget = RecordBudget::make(transaction, &self.records, &job, wanted)?;
+        let mut budget = RecordBudget::make(transaction, &self.settings.records, &job, wanted)?;
         let insert =
             "insert into job_entry (job, at, kind, rank, body) values (?1, ?2, ?3, ?4, ?5)";
         let mut insert = transaction.prepare_cached(insert)?;

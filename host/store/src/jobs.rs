@@ -82,7 +82,7 @@ impl Store {
         let insert = format!(
             "insert or replace into proc_end (job, rank, how) select id, ?2, ?3 from job where id = {SELECT_LAST_JOB}"
         );
-        let written = self.write(|transaction| {
+        let written = self.write_for_users(|transaction| {
             transaction.execute(&insert, params![nspace.as_str(), rank.0, how])
         })?;
         self.known(nspace, written)

@@ -39,7 +39,7 @@ pub use modules::{
     ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion,
 };
 pub use outbox::{OutboxBounds, OutboxMessage, SinkQueue, SinkQueues};
-pub use record_budget::{LONGEST_JOB_ENTRY, RecordLimit, RecordLimits};
+pub use record_budget::{LONGEST_JOB_ENTRY, RecordLimit, RecordLimits, RecordUsage};
 pub use spill::{Spill, SpillError};
 pub use state::{ENTRY_BYTES, ModuleStateStore, StateScope};
 pub use trace_limit::TraceRateLimit;
@@ -47,7 +47,7 @@ pub use trail::{Blob, Filter, Seal, SealKind, Trail, TrailRow, TrailSettings, Tr
 pub use trail_use::{DroppedRows, RowClass, RowSummary, UsedBytes};
 pub use writes::StoreHealth;
 
-use database::Database;
+use database::{Database, Room};
 use rusqlite::{Connection, Transaction};
 use std::{path::Path, time::Duration};
 
@@ -57,8 +57,16 @@ pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// Limits of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreSettings {
-    /// Maximum size of the database in bytes. The write-ahead log beside it takes a few MB more.
+    /// Maximum size of the database in bytes. A sixteenth is reserved for calls of admins, starts
+    /// and ends of jobs, and versions of modules. The write-ahead log beside it takes a few MB more.
     pub max_bytes: u64,
+    /// Maximum size of the messages of all sinks, in bytes.
+    pub mail_bytes: u64,
+    /// Maximum size of the state of all modules, in bytes. An eighth is reserved for modules of the
+    /// site.
+    pub state_bytes: u64,
+    /// Maximum size of the calls of admins, in bytes. The oldest calls are removed.
+    pub admin_bytes: u64,
     /// Limits of the records of jobs.
     pub records: RecordLimits,
 }
@@ -66,7 +74,10 @@ pub struct StoreSettings {
 impl Default for StoreSettings {
     fn default() -> Self {
         StoreSettings {
-            max_bytes: 1 << 30,
+            max_bytes: 2 << 30,
+            mail_bytes: 128 << 20,
+            state_bytes: 128 << 20,
+            admin_bytes: 128 << 20,
             records: RecordLimits::default(),
         }
     }
@@ -76,7 +87,7 @@ impl Default for StoreSettings {
 #[derive(Debug)]
 pub struct Store {
     database: Database,
-    records: RecordLimits,
+    settings: StoreSettings,
 }
 
 impl Store {
@@ -90,10 +101,7 @@ impl Store {
             &layout::STORE,
             DatabaseDurability::Process,
         )?;
-        Ok(Store {
-            database,
-            records: settings.records,
-        })
+        Ok(Store { database, settings })
     }
 
     /// Returns counts of writes and reads.
@@ -106,6 +114,14 @@ impl Store {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.database.read(work)
+    }
+
+    /// Runs `work`, which stores data that users cause, in a transaction.
+    fn write_for_users<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.database.write_within(Room::Users, work)
     }
 
     /// Runs `work` in a transaction.

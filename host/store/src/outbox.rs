@@ -17,6 +17,9 @@ use std::{
     sync::Arc,
 };
 
+/// Approximate size in bytes of a message without its head and body.
+const MESSAGE_COST: u64 = 160;
+
 /// Limits of one sink's queue, for all holders together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutboxBounds {
@@ -162,13 +165,23 @@ impl SinkQueue {
         let room = "select count(*), coalesce(sum(bytes), 0) from outbox where sink = ?1";
         let insert = "insert into outbox (sink, holder, accepted, bytes, head, body) values (?1, ?2, ?3, ?4, ?5, ?6)";
         let bytes = (head.len() as u64).saturating_add(body.len() as u64);
-        self.all.store.write(|transaction| {
+        self.all.store.write_for_users(|transaction| {
             let (count, sum) = transaction.query_row(room, [&self.sink], |row| {
                 Ok((read(row.get(0)?), read(row.get(1)?)))
             })?;
             if count >= self.bounds.messages || sum.saturating_add(bytes) > self.bounds.bytes {
                 // Not an error of the transaction: a full queue does not make the store unhealthy.
                 return Ok(Err(self.full()));
+            }
+            let all = "select count(*), coalesce(sum(bytes), 0) from outbox";
+            let all =
+                transaction.query_row(all, [], |row| {
+                    Ok(read(row.get(1)?)
+                        .saturating_add(MESSAGE_COST.saturating_mul(read(row.get(0)?))))
+                })?;
+            let most = self.all.store.settings.mail_bytes;
+            if all.saturating_add(bytes).saturating_add(MESSAGE_COST) > most {
+                return Ok(Err(StoreError::MailFull { bytes: most }));
             }
             let holder = &self.all.holder.name;
             transaction.execute(

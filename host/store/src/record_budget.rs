@@ -1,5 +1,5 @@
 //! Limits for the entries of records: for a job, for the jobs of a user, and for all jobs.
-use crate::{read, stored};
+use crate::{Store, StoreError, read, stored};
 use rusqlite::{OptionalExtension, Transaction, params};
 use thiserror::Error;
 
@@ -53,6 +53,31 @@ pub enum RecordLimit {
     /// [`RecordLimits::bytes`].
     #[error("the entries of all jobs have their maximum size (store.max_record_bytes)")]
     All,
+}
+
+/// Limits of the records of jobs, and what users hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordUsage {
+    /// The limits.
+    pub limits: RecordLimits,
+    /// Each user with the bytes of the entries of its jobs.
+    pub users: Vec<(u32, u64)>,
+}
+
+impl Store {
+    /// Returns the bytes that the records of each user's jobs take.
+    pub fn record_usage(&self) -> Result<RecordUsage, StoreError> {
+        let select = "select uid, bytes from record_size where bytes > 0 and uid >= 0";
+        let users = self.read(|connection| {
+            let mut statement = connection.prepare_cached(select)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, read(row.get(1)?))))?;
+            rows.collect()
+        })?;
+        Ok(RecordUsage {
+            limits: self.settings.records,
+            users,
+        })
+    }
 }
 
 /// Space for entries of one job.

@@ -40,7 +40,18 @@ pub struct ModuleStateStore {
     total: u64,
 }
 
+/// Divisor that gives the part of the state of all modules that is reserved for those of the site.
+const RESERVED_PART: u64 = 8;
+
 impl Store {
+    /// Returns the size of the state of all modules in bytes.
+    fn state_bytes(&self, transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
+        let select = "select coalesce(sum(bytes), 0) from state_size";
+        transaction
+            .query_row(select, [], |row| row.get(0))
+            .map(read)
+    }
+
     /// Returns the state of a module for a scope. Its keys and values, with [`ENTRY_BYTES`] for
     /// each, may take `quota` bytes.
     pub fn state(
@@ -86,7 +97,7 @@ impl ModuleStateStore {
         let new = entry(key.len() as u64, value.len() as u64);
         let upsert = "insert into state (module, scope, key, value) values (?1, ?2, ?3, ?4)
                       on conflict do update set value = excluded.value";
-        self.store.write(|transaction| {
+        self.store.write_for_users(|transaction| {
             let used = self.used(transaction)?;
             let old = self.entry_size(transaction, key)?;
             let requested = used.saturating_sub(old).saturating_add(new);
@@ -111,6 +122,15 @@ impl ModuleStateStore {
                     requested: all,
                     total: self.total,
                 }));
+            }
+            let whole = self
+                .store
+                .state_bytes(transaction)?
+                .saturating_sub(old)
+                .saturating_add(new);
+            let room = self.room();
+            if whole > room && new > old {
+                return Ok(Err(StoreError::StateFull { bytes: room }));
             }
             transaction.execute(upsert, params![self.module, self.scope, key, value])?;
             self.note(transaction, requested)?;
@@ -160,6 +180,16 @@ impl ModuleStateStore {
             }
             Ok(keys)
         })
+    }
+
+    /// Returns the size that the state of all modules may have for this scope to be written.
+    fn room(&self) -> u64 {
+        let all = self.store.settings.state_bytes;
+        if self.scope == StateScope::Site.to_string() {
+            all
+        } else {
+            all - all / RESERVED_PART
+        }
     }
 
     /// Returns the size of all entries in bytes.

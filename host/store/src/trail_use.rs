@@ -188,6 +188,18 @@ impl Trail {
         })
     }
 
+    /// Returns the time of the oldest row of a class.
+    pub fn oldest(&self, class: RowClass) -> Result<Option<u64>, StoreError> {
+        let stays = self.stays_in_sql();
+        let wanted = class.number();
+        let select = format!("select at from record where {stays} = {wanted} order by seq limit 1");
+        self.database.read(|connection| {
+            connection
+                .query_row(&select, [], |row| row.get(0).map(read))
+                .optional()
+        })
+    }
+
     /// Returns the oldest rows after `after`, at most `most`, without their bodies.
     pub fn outlines(&self, after: u64, most: u32) -> Result<Vec<RowSummary>, StoreError> {
         self.database.read(|connection| {

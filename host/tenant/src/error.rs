@@ -1,6 +1,6 @@
 //! Failures of a process that runs a user's modules.
 use crate::message::PROTOCOL;
-use peal_frames::{CodecError, ReadMessageError};
+use peal_frames::{CodecError, StreamError};
 use peal_sandbox::EngineError;
 use std::{io, time::Duration};
 use thiserror::Error;
@@ -48,11 +48,11 @@ pub enum TenantRuntimeError {
     },
 }
 
-impl From<ReadMessageError> for TenantRuntimeError {
-    fn from(error: ReadMessageError) -> TenantRuntimeError {
+impl From<StreamError> for TenantRuntimeError {
+    fn from(error: StreamError) -> TenantRuntimeError {
         match error {
-            ReadMessageError::Stream(error) => TenantRuntimeError::Connection(error),
-            ReadMessageError::Codec(error) => TenantRuntimeError::Message(error),
+            StreamError::Connection(error) => TenantRuntimeError::Connection(error),
+            StreamError::Message(error) => TenantRuntimeError::Message(error),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Three connections lead to the process. On the first one, the server sends events for chains and gets
 //! their results, several at a time. On the second one, it loads and removes modules, one request at a
 //! time. On the third one, the process asks for what modules may use beyond their memory.
-use peal_frames::FrameLimit;
+use peal_frames::{FrameLimit, NamedFields};
 use peal_model::{
     Bytes, ChainResult, Event, Info, ModuleRegistration, Proc, Status, UserIdentity, Value,
 };
@@ -272,7 +272,7 @@ pub struct ModuleRecord {
     /// Number of the module.
     pub module: ModuleNumber,
     /// The record.
-    pub record: CallRecord,
+    pub record: NamedFields<CallRecord>,
 }
 
 /// Report that a module was quarantined.

@@ -13,7 +13,7 @@ use crate::{
     services::{ServiceThread, carry_out},
     tenant_module::TenantModule,
 };
-use peal_frames::{FrameReader, encode};
+use peal_frames::{MessageStream, encode};
 use peal_model::{ChainResult, Event, UserIdentity};
 use peal_sandbox::{CallFailure, HandlerResult};
 use std::{
@@ -95,7 +95,7 @@ struct RunningRuntime {
 
 struct ModuleConnection {
     writer: UnixStream,
-    reader: FrameReader<UnixStream>,
+    reader: MessageStream,
 }
 
 impl fmt::Debug for TenantRuntime {
@@ -276,7 +276,7 @@ impl TenantRuntime {
             .spawn(move || serving.run())?;
         modules.set_read_timeout(Some(MODULE_TIMEOUT))?;
         modules.set_write_timeout(Some(MODULE_TIMEOUT))?;
-        let reader = FrameReader::new(modules.try_clone()?, FROM_RUNTIME);
+        let reader = MessageStream::new(modules.try_clone()?, FROM_RUNTIME);
         let mut modules = ModuleConnection {
             writer: modules,
             reader,

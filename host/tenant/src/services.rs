@@ -8,12 +8,12 @@ use crate::{
     },
     runtime::ModuleTable,
 };
-use peal_frames::{FrameReader, ReadMessageError, encode};
+use peal_frames::{MessageStream, StreamError, encode};
 use peal_model::{Status, code};
-use peal_sandbox::{MAX_PATH, MAX_STATE_KEY, MAX_STATE_VALUE, Services};
+use peal_sandbox::{MAX_PATH, MAX_STATE_KEY, MAX_STATE_VALUE, Services, checked_plain};
 use std::{io::Write, os::unix::net::UnixStream, sync::Arc};
 
-/// Longest line of a module in the trace, in characters.
+/// Longest line of a module in the trace, in bytes.
 const MAX_LINE: usize = 8192;
 
 /// Bound on the procs in one request.
@@ -37,8 +37,8 @@ impl ServiceThread {
         }
     }
 
-    fn answer_all(&mut self) -> Result<(), ReadMessageError> {
-        let mut reader = FrameReader::new(self.stream.try_clone()?, FROM_RUNTIME);
+    fn answer_all(&mut self) -> Result<(), StreamError> {
+        let mut reader = MessageStream::new(self.stream.try_clone()?, FROM_RUNTIME);
         while let Some(call) = reader.next_message::<ServiceCall>()? {
             let answer = self.answer(call).unwrap_or_else(ServiceAnswer::Refused);
             self.stream.write_all(&encode(&answer, TO_RUNTIME)?)?;
@@ -149,7 +149,7 @@ pub(crate) fn carry_out(uid: u32, modules: &ModuleTable, effects: SideEffects) {
         if let Some(module) = modules.get(record.module)
             && let Some(recorder) = &module.services().recorder
         {
-            recorder.record(record.record);
+            recorder.record(record.record.0);
         }
     }
     for line in lines.into_iter().take(MAX_LINES) {
@@ -169,17 +169,7 @@ pub(crate) fn carry_out(uid: u32, modules: &ModuleTable, effects: SideEffects) {
 
 /// Writes a line to the trace. The process may have been taken over, so that the text is escaped here.
 fn trace(uid: u32, line: TraceLine) {
-    let plain = |text: &str| -> String {
-        text.chars()
-            .take(MAX_LINE)
-            .flat_map(|character| {
-                let is_control = character.is_control();
-                let escaped = is_control.then(|| character.escape_debug());
-                let same = (!is_control).then_some(character);
-                escaped.into_iter().flatten().chain(same)
-            })
-            .collect()
-    };
+    let plain = |text: &str| checked_plain(text, MAX_LINE);
     let module = plain(&line.module);
     let message = plain(&line.message);
     macro_rules! write {

@@ -1,7 +1,9 @@
 //! Attacks by an unprivileged user on a server, and the work of its victims meanwhile.
+pub mod admin_calls;
 pub mod borrowed_groups;
 pub mod connecting;
 mod connection;
+pub mod decision_flood;
 pub mod job_records;
 pub mod large_components;
 pub mod log_flood;

@@ -20,6 +20,9 @@
 //! - `peal-attack raise-about SERVER JOBS COUNT BYTES` raises events about procs of other users.
 //! - `peal-attack log-flood SERVER CHANNEL CONNECTIONS OPEN` logs more than a channel writes.
 //! - `peal-attack log SERVER JOB CHANNEL COUNT` is the victim of `log-flood`.
+//! - `peal-attack silent-calls SOCKET COUNT` calls the admin socket and sends nothing.
+//! - `peal-attack decision-flood SERVER CONNECTIONS OPEN` requests more than policies decide about.
+//! - `peal-attack decide-beside SERVER COUNT` is the victim of `decision-flood`.
 //! - `peal-attack install-components DIRECTORY BASE COUNT` installs modules that take long to
 //!   compile and behave as the component BASE.
 //!
@@ -35,8 +38,9 @@
 //! - `peal-attack tell-secret SERVER SECRET` raises an event with a secret of its own.
 use anyhow::{Context, Result, bail};
 use peal_tests::attacks::{
-    borrowed_groups, connecting, job_records, large_components, log_flood, long_messages,
-    many_tools, parked_values, partial_frames, port_reuse, silent_sockets, trail,
+    admin_calls, borrowed_groups, connecting, decision_flood, job_records, large_components,
+    log_flood, long_messages, many_tools, parked_values, partial_frames, port_reuse,
+    silent_sockets, trail,
 };
 use std::env;
 
@@ -52,6 +56,18 @@ fn main() -> Result<()> {
         ["connect", server, tries] => connecting::connect_often(
             server.parse().context("SERVER")?,
             tries.parse().context("TRIES")?,
+        ),
+        ["silent-calls", socket, count] => {
+            admin_calls::attack(socket.as_ref(), count.parse().context("COUNT")?)
+        }
+        ["decision-flood", server, connections, open] => decision_flood::flood(
+            server.parse().context("SERVER")?,
+            connections.parse().context("CONNECTIONS")?,
+            open.parse().context("OPEN")?,
+        ),
+        ["decide-beside", server, count] => decision_flood::victim(
+            server.parse().context("SERVER")?,
+            count.parse().context("COUNT")?,
         ),
         ["raise", server, name] => port_reuse::raise(server.parse().context("SERVER")?, name),
         ["borrow-group", server, program, group] => borrowed_groups::attack(

@@ -2,7 +2,7 @@
 //! they are replayed.
 use peal_audit::{
     AuditSettings, AuditTrail, Destinations, ModuleFacts, ReplayResult, Replayer, Secrets,
-    TrailRetention, TrailSource, kind,
+    TrailRetention, TrailSigner, TrailSource, kind,
 };
 use peal_core::choice::RecordFailurePolicy;
 use peal_model::{
@@ -30,7 +30,7 @@ const THREADS: u64 = 4;
 fn settings(dir: &Path) -> AuditSettings {
     AuditSettings {
         path: dir.join("audit.db"),
-        key: dir.join("audit.key"),
+        signer: TrailSigner::here(dir.join("audit.key")),
         max_bytes: 1 << 30,
         durability: DatabaseDurability::Process,
         on_failure: RecordFailurePolicy::Deny,

@@ -36,6 +36,7 @@ const LONGEST: usize = 100;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Victim {
     Helper,
+    AuditSigner,
     Compiler,
     TenantRuntime,
     Server,
@@ -43,8 +44,9 @@ enum Victim {
 }
 
 impl Victim {
-    const ALL: [Victim; 5] = [
+    const ALL: [Victim; 6] = [
         Victim::Helper,
+        Victim::AuditSigner,
         Victim::Compiler,
         Victim::TenantRuntime,
         Victim::Server,
@@ -55,6 +57,7 @@ impl Victim {
     fn process(self, daemon: &Daemon) -> Option<u32> {
         let verb = match self {
             Victim::Helper => "helper",
+            Victim::AuditSigner => "audit-signer",
             Victim::Compiler => "compiler",
             Victim::TenantRuntime => "tenant",
             Victim::Server => "serve",

@@ -780,7 +780,7 @@ async fn full_job_record_is_reported_to_its_writer_only() {
     let config = fs::read_to_string(site.place.path("peal.toml")).unwrap();
     site.place.configure(&config.replacen(
         "[store]\n",
-        "[store]\nmax_bytes = 1048576\nmax_record_bytes_per_job = 262144\n",
+        "[store]\nmax_bytes = 2097152\nmax_record_bytes_per_job = 262144\n",
         1,
     ));
     let daemon = site.place.start();

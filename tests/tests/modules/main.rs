@@ -10,5 +10,6 @@ mod module_test;
 mod shipped;
 mod shipped_on_server;
 mod signatures;
+mod tenant_processes;
 mod tenants;
 mod user_modules;

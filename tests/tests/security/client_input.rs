@@ -1,12 +1,13 @@
 //! Invalid input of clients. The server refuses or answers every connection, and counts it. The
 //! well-behaved clients of the same server do not notice it.
 use peal_client::Client;
+use peal_core::quota::Quota;
 use peal_model::{
     CommandCode, Commit, DataArray, Info, Infos, KeyName, Kval, Proc, Range, Rank, Request, Scope,
     Status, Text, Value, code, key, rank,
 };
 use peal_needs::needs;
-use peal_server::{Counters, ServerSettings, metrics::Gauge};
+use peal_server::{Counters, OutboxLimits, ServerSettings, metrics::Gauge};
 use peal_tests::{
     flooded_server::{ATTACKER, FLOOD, FloodedServer, NEWS, ROUND, SIZE},
     in_process::{Node, next, soon},
@@ -539,7 +540,10 @@ async fn client_not_reading_delays_none_and_gets_all_later() {
         ..FloodedServer::settings()
     };
     let mut small = ServerSettings {
-        max_outbox_bytes: 1024 * 1024,
+        outbox: OutboxLimits {
+            client: 1024 * 1024,
+            ..OutboxLimits::default()
+        },
         ..FloodedServer::settings()
     };
     small.core.retention.memory = 4 << 20;
@@ -579,7 +583,10 @@ async fn client_not_reading_delays_none_and_gets_all_later() {
 async fn batch_behind_the_last_one_waits_until_that_is_written() {
     const MIB: usize = 1 << 20;
     let mut settings = ServerSettings {
-        max_outbox_bytes: 16 * MIB,
+        outbox: OutboxLimits {
+            client: 16 * MIB,
+            ..OutboxLimits::default()
+        },
         ..FloodedServer::settings()
     };
     settings.core.event_batch_bytes = 16 * MIB;
@@ -610,9 +617,64 @@ async fn batch_behind_the_last_one_waits_until_that_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn clients_of_one_user_share_the_memory_of_outboxes() {
+    // All clients of a node run as one user, which is the server's, so the total is reached.
+    let flooded = FloodedServer::begin(ServerSettings {
+        outbox: OutboxLimits {
+            total: 4 * 1024 * 1024,
+            ..OutboxLimits::default()
+        },
+        ..FloodedServer::settings()
+    })
+    .await;
+    flooded
+        .first
+        .put(Scope::Local, KeyName("test.load").into(), load());
+    flooded.first.commit().await.unwrap();
+    let open = || flooded.node.server.counters().connections_open.get();
+    let others = open();
+    let mut deaf = Peer::connect(&flooded.node, ATTACKER).await;
+    let get = Request::Get {
+        proc: flooded.first.me().clone(),
+        infos: Vec::new(),
+        key: Some("test.load".into()),
+    };
+    let held = || {
+        let report = flooded.node.server.metrics().quotas();
+        let users = report.users.into_values();
+        let used = users.filter_map(|uses| uses.get(&Quota::OutboxBytes).copied());
+        used.map(|used| used.held).sum::<u64>()
+    };
+    for tag in 1000..1200 {
+        deaf.request(tag, &get).await;
+    }
+    soon("its connection is closed", async {
+        while open() > others {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    drop(deaf);
+    // What was never written is given back with the connection.
+    soon("nothing is charged", async {
+        while held() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(
+        flooded.count(|counters| &counters.clients_disconnected_slow),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn client_with_requests_that_does_not_read_is_disconnected() {
     let flooded = FloodedServer::begin(ServerSettings {
-        max_outbox_bytes: 1024 * 1024,
+        outbox: OutboxLimits {
+            client: 1024 * 1024,
+            ..OutboxLimits::default()
+        },
         ..FloodedServer::settings()
     })
     .await;

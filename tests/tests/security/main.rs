@@ -7,5 +7,7 @@ mod fake_server;
 mod identity;
 mod policies;
 mod request_fuzz;
+mod rogue_runtimes;
 mod server_process;
 mod supervised;
+mod tenants;

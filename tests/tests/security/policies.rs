@@ -488,7 +488,7 @@ async fn excess_pending_requests_are_denied_and_abandoned_ones_freed() {
         ..ModuleLimits::default()
     };
     let mut settings = ServerSettings::default();
-    settings.core.max_decisions = 1;
+    settings.core.decisions.requests = 1;
     let slow = load("slow", &looping, limits);
     let (node, _) = node(
         settings,
@@ -532,7 +532,7 @@ async fn observing_policies_delay_and_deny_nothing() {
         ..ModuleLimits::default()
     };
     let mut settings = ServerSettings::default();
-    settings.core.max_decisions = 1;
+    settings.core.decisions.requests = 1;
     let slow = load("slow", &wat::parse_str(LOOPS).unwrap(), limits);
     let mut policies = HostedPolicies::default();
     let shadow = HostedPolicy {

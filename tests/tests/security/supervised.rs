@@ -1,5 +1,6 @@
 //! A server that root starts and that runs as a user of its own: its processes and their rights, work
 //! for users by the helper, and the end of each process.
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use peal_needs::needs;
 use peal_tests::{
     c_program,
@@ -9,8 +10,10 @@ use peal_tests::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    io::Write,
+    net::TcpStream,
     os::unix::{
-        fs::{MetadataExt, PermissionsExt, chown},
+        fs::{FileExt, MetadataExt, PermissionsExt, chown},
         process::CommandExt,
     },
     path::Path,
@@ -191,6 +194,146 @@ fn server_works_with_capabilities_of_its_unit() {
     proc.env("TMPDIR", dir.path());
     let lines = run(&mut proc).expect_status(0).by_rank();
     assert_eq!(lines[1], "rank 0: a file: SUCCESS (0)");
+}
+
+/// Place with an audit trail, whose key is beside it.
+fn place_with_trail() -> Place {
+    let place = place("");
+    let config = fs::read_to_string(place.path("peal.toml")).unwrap();
+    let trail = place.path("audit.db");
+    place.configure(&format!(
+        "{config}[audit]\npath = {trail:?}\non_failure = \"deny\"\nrefusal_interval_ms = 100\n"
+    ));
+    place
+}
+
+/// Records of a kind, as `peal audit list` prints them.
+fn records(place: &Place, kind: &str) -> String {
+    let trail = place.path("audit.db");
+    let mut list = peal(["audit", "list", "--kind", kind, "--from"]);
+    run(list.arg(trail)).expect_status(0).stdout
+}
+
+fn verify(place: &Place) -> String {
+    let trail = place.path("audit.db");
+    let mut verify = peal(["audit", "verify", "--from"]);
+    verify
+        .arg(trail)
+        .arg("--key")
+        .arg(place.path("audit.db.key.pub"));
+    run(&mut verify).expect_status(0).stdout
+}
+
+#[needs(prepared, root, libpmix)]
+#[test]
+fn refusal_of_the_helper_is_in_the_trail() {
+    let place = place_with_trail();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "roots", "-n", "1"]);
+    let mut proc = daemon.proc("roots", 0, &c_program("monitor"));
+    proc.arg("look").arg(place.path("peal.toml"));
+    run(&mut proc);
+    daemon.tell(&["stop"]);
+    daemon.ends();
+    let denied = records(&place, "denied");
+    assert!(
+        denied.contains("opening of a file: nothing is done as root for a server of another user"),
+        "{denied}"
+    );
+    verify(&place);
+}
+
+#[needs(prepared, root)]
+#[test]
+fn only_the_signer_has_the_key_of_the_trail() {
+    let place = place_with_trail();
+    let daemon = place.start();
+    let signer = child(&daemon, "audit-signer");
+    let key = place.path("audit.db.key");
+    let found = fs::metadata(&key).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600));
+    // Root's user, and nothing of what root may do.
+    assert_eq!(uid(signer), Some(0));
+    for kind in ["CapPrm", "CapEff", "CapInh", "CapAmb", "CapBnd"] {
+        assert_eq!(status(signer, kind).unwrap(), "0000000000000000", "{kind}");
+    }
+    assert_eq!(status(signer, "Seccomp").as_deref(), Some("2"));
+    assert_eq!(status(signer, "NoNewPrivs").as_deref(), Some("1"));
+    let text = fs::read_to_string(&key).unwrap();
+    let (_, secret) = text.trim_end().split_once(':').unwrap();
+    let secret = STANDARD.decode(secret).unwrap();
+    assert!(memory_has(signer, &secret), "the search finds nothing");
+    for verb in ["serve", "helper"] {
+        let process = child(&daemon, verb);
+        assert!(!memory_has(process, &secret), "{verb} has the key");
+    }
+    // The key of a server's user from before is refused with its remedy.
+    daemon.tell(&["stop"]);
+    daemon.ends();
+    chown(&key, Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+    let (mut serve, _states) = place.serve("notify");
+    let refused = finish(serve.stdin(Stdio::null()).spawn().unwrap())
+        .expect_status(125)
+        .stderr;
+    assert!(
+        refused.contains(&format!("chown root {}", key.display())),
+        "{refused}"
+    );
+    verify(&place);
+}
+
+/// Returns true if the writable memory of a process has these bytes.
+fn memory_has(pid: u32, wanted: &[u8]) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut searched = 0;
+    let found = maps.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let (range, rights) = (words.next().unwrap(), words.next().unwrap());
+        let (from, to) = range.split_once('-').unwrap();
+        let [from, to] = [from, to].map(|end| u64::from_str_radix(end, 16).unwrap());
+        // The sandbox reserves large ranges that hold nothing.
+        if !rights.starts_with("rw") || to - from > 1 << 28 {
+            return false;
+        }
+        let mut bytes = vec![0; (to - from) as usize];
+        let count = memory.read_at(&mut bytes, from).unwrap_or(0);
+        searched += count;
+        bytes[..count]
+            .windows(wanted.len())
+            .any(|window| window == wanted)
+    });
+    assert!(searched > 0, "the memory cannot be read");
+    found
+}
+
+#[needs(prepared, root)]
+#[test]
+fn lost_signer_is_replaced_and_the_trail_verifies() {
+    let place = place_with_trail();
+    let daemon = place.start();
+    register(&daemon, "theirs");
+    let uri = daemon
+        .environment("theirs", 0)
+        .into_iter()
+        .find_map(|(_, value)| value.split_once("tcp4://").map(|(_, at)| at.to_owned()));
+    let address = uri.unwrap();
+    for _ in 0..3 {
+        let signer = child(&daemon, "audit-signer");
+        kill(signer);
+        // A refused connection is a record, which another signer seals.
+        let mut client = TcpStream::connect(address.as_str()).unwrap();
+        client.write_all(&[0xff; 64]).unwrap();
+        until("another signer runs", || {
+            let found = daemon.child("audit-signer");
+            found.is_some_and(|pid| pid != signer && is_running(pid))
+        });
+    }
+    let listed = daemon.tell(&["status"]);
+    assert!(!listed.contains("audit"), "{listed}");
+    daemon.tell(&["stop"]);
+    daemon.ends();
+    verify(&place);
 }
 
 #[needs(prepared, root)]

@@ -19,7 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Labels of metrics of which a fresh server has no sample: the usage of users other than root and
 /// the server's user.
-const LABELS_WITHOUT_SAMPLE: [(&str, &str); 1] = [("peal_user_usage", "`resource`, `uid`")];
+const LABELS_WITHOUT_SAMPLE: [(&str, &str); 2] = [
+    ("peal_user_usage", "`resource`, `uid`"),
+    ("peal_user_refusals", "`resource`, `uid`"),
+];
 
 /// Returns the page.
 pub fn page(root: &Path) -> Result<String> {

@@ -4,6 +4,7 @@ mod commands;
 mod libpmix;
 mod metrics;
 mod processes;
+mod quotas;
 mod statuses;
 mod wit;
 
@@ -28,6 +29,7 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ),
         ("docs/src/reference/wit.md", wit::page(root)?),
         ("docs/src/reference/metrics.md", metrics::page(root)?),
+        ("docs/src/reference/quotas.md", quotas::page()),
         ("docs/src/reference/statuses.md", statuses::page(root)?),
         ("docs/src/reference/libpmix.md", libpmix::page(root)?),
         ("THREATS.md", processes::threats(root)?),

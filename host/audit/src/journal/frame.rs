@@ -1,5 +1,5 @@
 //! Frames of the journal, each with the records of one group and a code (HMAC-SHA-256) made with
-//! the trail's key.
+//! the key of the run.
 //!
 //! ```text
 //! 4 bytes   length of the body: the records and the head they follow
@@ -11,8 +11,8 @@
 //! Numbers are little-endian. Text and bytes follow their length. An optional field follows a 0 or
 //! a 1.
 use crate::{
-    Keys,
     hash_chain::{ChainHead, hash_of},
+    key::CodeKey,
 };
 use peal_store::TrailRow;
 use thiserror::Error;
@@ -89,7 +89,7 @@ pub(crate) struct SealedFrame<'a> {
 }
 
 /// Encodes records as a frame; `None` if they are too long for one.
-pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], keys: &Keys) -> Option<Vec<u8>> {
+pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], key: &CodeKey) -> Option<Vec<u8>> {
     let mut records = Writer(Vec::with_capacity(1024));
     records.0.extend(before.0.to_le_bytes());
     records.0.extend(before.1);
@@ -114,7 +114,7 @@ pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], keys: &Keys) -> Optio
     let head = [length.to_le_bytes(), (!length).to_le_bytes()].concat();
     let after = rows.last().map_or(before.1, |row| row.hash);
     // With the hash of the last record, the code depends on all records before as well.
-    let code = keys.code(&[&after, &head, &records]);
+    let code = key.code(&[&after, &head, &records]);
     Some([head.as_slice(), &records, &code].concat())
 }
 
@@ -159,12 +159,12 @@ impl SealedFrame<'_> {
     }
 
     /// Decodes the records if the code was made with the trail's key.
-    pub(crate) fn checked(&self, keys: &Keys) -> Result<JournalFrame, FrameError> {
+    pub(crate) fn checked(&self, key: &CodeKey) -> Result<JournalFrame, FrameError> {
         let frame = self.frame()?;
         let (_, after) = frame.after();
         // The code covers the hash of the last record, so a frame proves all records before it as
         // well.
-        let is_whole = keys.has_coded(&[&after, self.head, self.records], self.code);
+        let is_whole = key.has_coded(&[&after, self.head, self.records], self.code);
         if is_whole {
             Ok(frame)
         } else {
@@ -274,8 +274,8 @@ mod tests {
     };
     use std::ops::RangeInclusive;
 
-    fn keys() -> Keys {
-        Keys::of(&[7; 32])
+    fn key() -> CodeKey {
+        CodeKey::new(&[7; 32])
     }
 
     fn row() -> impl Strategy<Value = TrailRow> {
@@ -328,7 +328,7 @@ mod tests {
     fn written(frames: &[JournalFrame]) -> Vec<Vec<u8>> {
         frames
             .iter()
-            .map(|frame| framed(frame.before, &frame.rows, &keys()).unwrap())
+            .map(|frame| framed(frame.before, &frame.rows, &key()).unwrap())
             .collect()
     }
 
@@ -337,7 +337,7 @@ mod tests {
         let mut frames = Vec::new();
         loop {
             match first(&mut bytes)
-                .and_then(|whole| whole.map(|whole| whole.checked(&keys())).transpose())
+                .and_then(|whole| whole.map(|whole| whole.checked(&key())).transpose())
             {
                 Ok(Some(frame)) => frames.push(frame),
                 Ok(None) => return (frames, Ok(bytes.len())),
@@ -440,7 +440,7 @@ mod tests {
             hash: hash_of(&FIRST, &row),
             ..row
         };
-        let theirs = framed((0, FIRST), &[row], &Keys::of(&[8; 32])).unwrap();
+        let theirs = framed((0, FIRST), &[row], &CodeKey::new(&[8; 32])).unwrap();
         assert_eq!(read(&theirs), (Vec::new(), Err(FrameError::Code)));
     }
 }

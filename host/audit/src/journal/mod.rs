@@ -13,11 +13,13 @@ mod recovery;
 
 pub use frame::FrameError;
 pub use recovery::RecoveredRecords;
-pub(crate) use recovery::{RecoveredJournal, boot, has_restarted, waiting};
+#[cfg(feature = "fuzz")]
+pub(crate) use recovery::count_after;
+pub(crate) use recovery::{LastRun, RecoveredJournal, boot, waiting};
 
-use crate::{AuditError, Keys, hash_chain::ChainHead, queue::GATHER_TIME};
+use crate::{AuditError, hash_chain::ChainHead, key::CodeKey, queue::GATHER_TIME};
 use peal_store::{JournalFile, TrailRow, TrailSettings};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
 /// Maximum size of the journal in bytes: less than what is freed when the database makes room.
 const MAX_BYTES: u64 = 256 << 10;
@@ -31,7 +33,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The journal of the trail that is being written.
 pub(crate) struct Journal {
     file: JournalFile,
-    keys: Arc<Keys>,
+    key: CodeKey,
     state: JournalState,
     /// Records in the journal that are not being moved yet.
     fresh: Vec<TrailRow>,
@@ -55,13 +57,13 @@ impl Journal {
     pub(crate) fn open(
         trail: &Path,
         settings: TrailSettings,
-        keys: Arc<Keys>,
+        key: CodeKey,
     ) -> Result<Journal, AuditError> {
         let file = JournalFile::open(trail, settings.durability)?;
         let most = MAX_BYTES.min(settings.max_bytes / OF_ALL);
         Ok(Journal {
             file,
-            keys,
+            key,
             // Records of an earlier run may be in the file. The first write to the database clears
             // it and opens the journal.
             state: JournalState::Shut,
@@ -88,7 +90,7 @@ impl Journal {
         if self.state == JournalState::Shut || self.rows + rows.len() > MAX_ROWS || bodies > room {
             return Err(rows);
         }
-        let frame = match frame::framed(before, &rows, &self.keys) {
+        let frame = match frame::framed(before, &rows, &self.key) {
             Some(frame) if frame.len() as u64 <= room => frame,
             _ => return Err(rows),
         };

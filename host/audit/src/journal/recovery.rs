@@ -1,9 +1,12 @@
 //! Recovery of the records that a server left in the journal when it ended abnormally.
 use super::{
     MAX_BYTES,
-    frame::{self, FrameError, JournalFrame},
+    frame::{self, FrameError, JournalFrame, SealedFrame},
 };
-use crate::{AuditEntry, AuditError, Keys, entry::kind, hash_chain::ChainHead};
+use crate::{
+    AuditEntry, AuditError, entry::kind, hash_chain::ChainHead, key::CodeKey,
+    signer::message::RunId,
+};
 use peal_store::{Filter, JournalFile, StoreError, Trail, TrailRow};
 use std::io::{ErrorKind, Read as _};
 
@@ -26,16 +29,22 @@ pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecord
         }
         read => read?,
     };
-    let mut rest = bytes.as_slice();
+    let records = count_after(&bytes, last);
+    Ok((!bytes.is_empty()).then_some(RecoveredRecords {
+        records,
+        bytes: bytes.len() as u64,
+    }))
+}
+
+/// Counts the records of a journal with a higher number. Codes are not checked.
+pub(crate) fn count_after(bytes: &[u8], last: u64) -> u64 {
+    let mut rest = bytes;
     let mut records = 0;
     while let Ok(Some(whole)) = frame::first(&mut rest) {
         let rows = whole.frame().map(|frame| frame.rows).unwrap_or_default();
         records += rows.iter().filter(|row| row.seq > last).count() as u64;
     }
-    Ok((!bytes.is_empty()).then_some(RecoveredRecords {
-        records,
-        bytes: bytes.len() as u64,
-    }))
+    records
 }
 
 /// Content of a journal.
@@ -51,7 +60,7 @@ impl RecoveredJournal {
     pub(crate) fn read(
         trail: &Trail,
         head: ChainHead,
-        keys: &Keys,
+        key: &CodeKey,
     ) -> Result<RecoveredJournal, AuditError> {
         // One byte more than is ever written shows a journal that is too long.
         let bytes = JournalFile::read(trail.path(), MAX_BYTES + 1)?;
@@ -62,26 +71,20 @@ impl RecoveredJournal {
         let mut rest = bytes.as_slice();
         let mut last = head;
         for number in 1.. {
-            let next = frame::first(&mut rest)
-                .and_then(|whole| whole.map(|whole| whole.checked(keys)).transpose());
-            let fault = match next {
+            let fault = match frame::first(&mut rest) {
                 // A frame that is cut off was being written, so its decisions were not reported
                 // yet.
                 Ok(None) => break,
-                // The server was killed after it had moved the records and before it cleared the
-                // journal.
-                Ok(Some(frame)) if frame.after().0 <= head.0 => known(trail, &frame)?,
-                Ok(Some(JournalFrame { before, .. })) if before != last => {
-                    Some(FrameError::Elsewhere {
-                        last: last.0,
-                        found: before.0,
-                    })
-                }
-                Ok(Some(frame)) => {
-                    last = frame.after();
-                    left.rows.extend(frame.rows);
-                    None
-                }
+                Ok(Some(whole)) => match follow(trail, head, last, &whole, key) {
+                    Ok(FrameRecords::Known) => None,
+                    Ok(FrameRecords::New(frame)) => {
+                        last = frame.after();
+                        left.rows.extend(frame.rows);
+                        None
+                    }
+                    Err(JournalReadError::Frame(fault)) => Some(fault),
+                    Err(JournalReadError::Trail(error)) => return Err(error.into()),
+                },
                 Err(fault) => Some(fault),
             };
             left.fault = fault.map(|fault| (number, fault));
@@ -96,19 +99,69 @@ impl RecoveredJournal {
     }
 }
 
-/// Compares a frame with the records of the same numbers in the database, which has them if the
-/// journal was not emptied in time. Records that were dropped since cannot be compared.
-fn known(trail: &Trail, frame: &JournalFrame) -> Result<Option<FrameError>, StoreError> {
-    let (seq, hash) = frame.after();
+/// Records of a frame.
+enum FrameRecords {
+    /// They are in the database.
+    Known,
+    /// They follow the last one.
+    New(JournalFrame),
+}
+
+enum JournalReadError {
+    Frame(FrameError),
+    Trail(StoreError),
+}
+
+impl From<FrameError> for JournalReadError {
+    fn from(fault: FrameError) -> JournalReadError {
+        JournalReadError::Frame(fault)
+    }
+}
+
+/// Checks the next frame of a journal. The database ends with `head`, and the frames before with
+/// `last`.
+fn follow(
+    trail: &Trail,
+    head: ChainHead,
+    last: ChainHead,
+    whole: &SealedFrame<'_>,
+    key: &CodeKey,
+) -> Result<FrameRecords, JournalReadError> {
+    let after = whole.frame()?.after();
+    if after.0 <= head.0 {
+        // A server was killed after it had moved the records and before it emptied the journal.
+        // If that was not the one that wrote them, the key of the code is not known any more. The
+        // database has sealed them.
+        let found = row_at(trail, after.0).map_err(JournalReadError::Trail)?;
+        match found {
+            Some(row) if row.hash == after.1 => return Ok(FrameRecords::Known),
+            Some(_) => return Err(FrameError::Other { seq: after.0 }.into()),
+            // It was dropped since, so that it cannot be compared.
+            None => {}
+        }
+    }
+    let frame = whole.checked(key)?;
+    if after.0 <= head.0 {
+        return Ok(FrameRecords::Known);
+    }
+    if frame.before != last {
+        let found = frame.before.0;
+        return Err(FrameError::Elsewhere {
+            last: last.0,
+            found,
+        }
+        .into());
+    }
+    Ok(FrameRecords::New(frame))
+}
+
+fn row_at(trail: &Trail, seq: u64) -> Result<Option<TrailRow>, StoreError> {
     let filter = Filter {
         from: Some(seq),
         to: Some(seq),
         ..Filter::default()
     };
-    let found = trail.last_rows(&filter, 1)?.pop();
-    Ok(found
-        .filter(|row| row.hash != hash)
-        .map(|_| FrameError::Other { seq }))
+    Ok(trail.last_rows(&filter, 1)?.pop())
 }
 
 /// Returns the kernel's boot id, if available.
@@ -119,17 +172,38 @@ pub(crate) fn boot() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Returns true if the machine was restarted since the last run recorded in the trail.
-pub(crate) fn has_restarted(trail: &Trail, boot: Option<&str>) -> Result<bool, AuditError> {
-    let filter = Filter {
-        kinds: vec![kind::BEGAN.to_owned()],
-        ..Filter::default()
-    };
-    let Some(row) = trail.last_rows(&filter, 1)?.pop() else {
-        return Ok(false);
-    };
-    let AuditEntry::Began { boot: then, .. } = AuditEntry::read(&row.body)? else {
-        return Ok(false);
-    };
-    Ok(then.is_some_and(|then| boot.is_some_and(|now| now != then)))
+/// Facts of the last run recorded in a trail.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LastRun {
+    /// The kernel's boot id in that run.
+    pub(crate) boot: Option<String>,
+    /// The name of the run, by which the key of its journal is derived.
+    pub(crate) id: Option<RunId>,
+}
+
+impl LastRun {
+    /// Finds the last run.
+    pub(crate) fn of(trail: &Trail) -> Result<LastRun, AuditError> {
+        let filter = Filter {
+            kinds: vec![kind::BEGAN.to_owned()],
+            ..Filter::default()
+        };
+        let Some(row) = trail.last_rows(&filter, 1)?.pop() else {
+            return Ok(LastRun::default());
+        };
+        let AuditEntry::Began { boot, run, .. } = AuditEntry::read(&row.body)? else {
+            return Ok(LastRun::default());
+        };
+        Ok(LastRun {
+            boot,
+            id: run.and_then(|run| run.parse().ok()),
+        })
+    }
+
+    /// Returns true if the machine was restarted since that run.
+    pub(crate) fn is_of_other_boot(&self, boot: Option<&str>) -> bool {
+        self.boot
+            .as_deref()
+            .is_some_and(|then| boot.is_some_and(|now| now != then))
+    }
 }

@@ -134,6 +134,7 @@ impl TrailReport {
                 key,
                 handlers,
                 boot: _,
+                run: _,
             } => {
                 let sampled = format!(
                     "{server}, recording one in {handlers} instances of handlers, signing as {key}"

@@ -1,6 +1,6 @@
 //! Tests of the parts that are removed from records, and of those that must stay.
 use super::*;
-use crate::{CallEntry, DecisionKind};
+use crate::{CallEntry, DecisionKind, Keys};
 use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{
     Bytes, DataArray, Event, Key, Kval, LogSubject, Mail, Nspace, PolicyRequest, PolicySubject,
@@ -11,7 +11,7 @@ use peal_sandbox::{
     Returned,
 };
 use proptest::{collection::vec, prelude::*, sample::select};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Names that the server makes, and a few other texts: each may be a secret, and occur at any other
 /// place.
@@ -230,7 +230,10 @@ fn entry() -> impl Strategy<Value = AuditEntry> {
 }
 
 fn scrubber() -> Scrubber {
-    Scrubber::new(Secrets::default(), Arc::new(Keys::of(&[7; 32])))
+    Scrubber::new(
+        Secrets::default(),
+        DigestKey::new(&Keys::of(&[7; 32]).digest_key()),
+    )
 }
 
 fn is_in(body: &[u8], secret: &str) -> bool {

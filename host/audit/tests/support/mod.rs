@@ -8,7 +8,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 use peal_audit::{
     AdmissionDenial, AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread,
-    DecisionEntry, Destinations, ModuleFacts, Secrets, TrailRetention,
+    DecisionEntry, Destinations, ModuleFacts, Secrets, TrailRetention, TrailSigner,
 };
 use peal_core::{
     choice::RecordFailurePolicy,
@@ -45,11 +45,14 @@ impl Place {
     pub fn settings(&self) -> AuditSettings {
         AuditSettings {
             path: self.path("audit.db"),
-            key: self.path("audit.key"),
+            signer: TrailSigner::here(self.path("audit.key")),
             max_bytes: 1 << 30,
             durability: DatabaseDurability::Process,
             on_failure: RecordFailurePolicy::Deny,
-            retention: TrailRetention::default(),
+            retention: TrailRetention {
+                call_age: Duration::ZERO,
+                ..TrailRetention::default()
+            },
             queue: 1000,
             refusal_interval: Duration::from_secs(1),
             secrets: Secrets::default(),

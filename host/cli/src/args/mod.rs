@@ -96,7 +96,7 @@ pub enum PealCommand {
     /// status: 0 without problems, 1 with problems, 125 if no server answers.
     Status(QueryArgs),
     /// Show the metrics of a running server
-    Stats(QueryArgs),
+    Stats(StatsArgs),
     /// Register externally started jobs with a running server
     #[command(subcommand)]
     Job(JobSubcommand),
@@ -150,6 +150,9 @@ pub enum PealCommand {
     /// Look into processes and act as users for the parent server, which its confinement prevents
     #[command(hide = true)]
     Helper(HelperArgs),
+    /// Sign what extends the audit trail of the parent server, which does not have the key
+    #[command(hide = true)]
+    AuditSigner(AuditSignerArgs),
     /// Compile user components for the parent server, each in a separate process
     #[command(hide = true)]
     Compiler(CompilerArgs),
@@ -209,6 +212,23 @@ pub struct TenantArgs {
     /// Limit the memory of the process to MEMORY_BYTES bytes
     #[arg(long)]
     pub memory_bytes: u64,
+    /// Confine the process as far as the value MODE of confinement.mode says
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
+}
+
+/// `peal audit-signer`.
+#[derive(ClapArgs, Clone)]
+pub struct AuditSignerArgs {
+    /// Sign with the key in the file KEY
+    #[arg(long)]
+    pub key: PathBuf,
+    /// Have the oldest records dropped only at an age of OLDEST_AGE_MS milliseconds
+    #[arg(long)]
+    pub oldest_age_ms: u64,
+    /// Have calls and refusals dropped only at an age of PASSING_AGE_MS milliseconds
+    #[arg(long)]
+    pub passing_age_ms: u64,
     /// Confine the process as far as the value MODE of confinement.mode says
     #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
     pub confinement: ConfinementMode,
@@ -289,6 +309,18 @@ pub struct QueryArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `peal stats`.
+#[derive(ClapArgs)]
+pub struct StatsArgs {
+    /// Selection of the server and of JSON.
+    #[command(flatten)]
+    pub query: QueryArgs,
+    /// Print what each user holds of limited resources, the share of one user, and refusals. Users
+    /// that may not administer the server see their own
+    #[arg(long)]
+    pub by_user: bool,
 }
 
 /// `peal drain` and `peal stop`.

@@ -11,6 +11,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, IsTerminal, Write},
+    os::unix::fs::MetadataExt,
+    path::Path,
     process::ExitCode,
 };
 
@@ -48,6 +50,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     let engine = peal_modules::engine(&Sandbox {
         // The fuel of each call is compared with the recorded one, whatever the site counts.
         fuel: FuelCount::Always,
+        cache_dir: sandbox.cache_dir.filter(|dir| is_own(dir)),
         ..sandbox
     })?;
     let mut replayer = Replayer::new(&source, engine, with);
@@ -202,4 +205,11 @@ impl Summary {
         }
         Ok(())
     }
+}
+
+/// Returns true unless a directory belongs to another user. Root replays the calls of a server that has a
+/// user of its own, and cannot take compiled code from that.
+fn is_own(dir: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::metadata(dir).map_or(true, |found| found.uid() == own)
 }

@@ -1,6 +1,5 @@
 //! Directories of the configuration, which must be those of the server's user before it starts.
 use super::ServerAccount;
-use crate::audit_trail;
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, TenantProcess};
 use peal_modules::user_code_dir;
@@ -52,7 +51,6 @@ pub fn prepare(config: &Config, account: &ServerAccount, socket: &Path) -> Resul
     let files = [
         ("store.path", config.store.path.clone()),
         ("audit.path", config.audit.path.clone()),
-        ("audit.key", audit_trail::key_path(config)),
     ];
     for (setting, path) in files {
         if let Some(path) = path.filter(|path| path.exists()) {

@@ -7,7 +7,10 @@ mod starter;
 pub use account::{ServerAccount, as_owner_of};
 pub use starter::{ProcessStarter, StartOrder, StartedProcess};
 
-use crate::{compiler, confinement::refused_calls, helper, server_signals::ServerSignals, tenant};
+use crate::{
+    audit_signer::SupervisedSigners, compiler, confinement::refused_calls, helper,
+    server_signals::ServerSignals, tenant,
+};
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
 use peal_confinement::{Confinement, ProcessRole};
@@ -40,6 +43,7 @@ pub const USUAL_CACHE: &str = "/var/cache/peal/compiled";
 /// Fails if a directory of the configuration is not the user's, or the server cannot be started.
 pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Result<ExitCode> {
     directories::prepare(config, account, socket)?;
+    let signers = SupervisedSigners::prepare(config)?;
     if let Some(refused) = refused_calls(config.confinement.mode) {
         let confinement = Confinement {
             refused,
@@ -72,6 +76,7 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
                 }
                 Ok(started)
             }
+            StartOrder::AuditSigner => signers.start(config),
         };
         let serving = starter.serve(start);
         tokio::pin!(serving);

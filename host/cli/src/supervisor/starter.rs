@@ -13,6 +13,7 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     io,
     os::unix::{net::UnixStream, process::CommandExt},
     process::{Child, Command, Stdio},
@@ -30,8 +31,8 @@ const DATAGRAM: usize = 4096 + 4;
 /// Time limit of a start.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Number of processes that may be started in a minute after the first ones. A server that needs more
-/// loses them as fast as they start.
+/// Number of processes that one order may start in a minute. A server that needs more loses them as fast
+/// as they start.
 const STARTS_IN_A_MINUTE: usize = 64;
 
 /// Process that was started for a server. It ends when the server closes its end of the connection.
@@ -48,14 +49,24 @@ impl StartedProcess {
     /// # Errors
     ///
     /// Fails if the system refuses the connection or the process.
-    pub fn start(mut command: Command) -> Result<StartedProcess> {
+    pub fn start(command: Command) -> Result<StartedProcess> {
+        StartedProcess::start_with_output(command, Stdio::null())
+    }
+
+    /// Starts a process with one end of a connection as its standard input, and this standard
+    /// output.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses the connection or the process.
+    pub fn start_with_output(mut command: Command, output: Stdio) -> Result<StartedProcess> {
         let (connection, child_end) =
             UnixStream::pair().context("cannot make a pair of sockets")?;
         command
             .env_clear()
             .current_dir("/")
             .stdin(OwnedFd::from(child_end))
-            .stdout(Stdio::null())
+            .stdout(output)
             // An interrupt from a terminal drains the server, which needs the process for that time.
             .process_group(0);
         let child = command.spawn()?;
@@ -64,7 +75,7 @@ impl StartedProcess {
 }
 
 /// Order to start a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum StartOrder {
     /// Privileged helper.
     Helper,
@@ -75,6 +86,8 @@ pub enum StartOrder {
         /// The user.
         uid: u32,
     },
+    /// Signer of the audit trail.
+    AuditSigner,
 }
 
 /// Reply to an order. The socket comes with it.
@@ -112,7 +125,7 @@ impl StarterSocket {
             reason = "sound for an owned file as here; the replacement is unsafe for other types"
         )]
         let socket = AsyncFd::with_interest(self.0, Interest::READABLE)?;
-        let mut recent: Vec<Instant> = Vec::new();
+        let mut recent: BTreeMap<StartOrder, Vec<Instant>> = BTreeMap::new();
         let mut children: Vec<Child> = Vec::new();
         loop {
             let mut bytes = [0; DATAGRAM];
@@ -135,9 +148,13 @@ impl StarterSocket {
             }
             let order = decoded::<StartOrder>(bytes.get(..count).unwrap_or_default())?;
             let now = Instant::now();
-            recent.retain(|start| now.duration_since(*start) < Duration::from_secs(60));
-            recent.push(now);
-            let started = if recent.len() > STARTS_IN_A_MINUTE {
+            recent.retain(|_, starts| {
+                starts.retain(|start| now.duration_since(*start) < Duration::from_secs(60));
+                !starts.is_empty()
+            });
+            let starts = recent.entry(order).or_default();
+            starts.push(now);
+            let started = if starts.len() > STARTS_IN_A_MINUTE {
                 Err(anyhow::anyhow!(
                     "{STARTS_IN_A_MINUTE} processes were started within a minute"
                 ))

@@ -326,6 +326,12 @@ impl JobControlLedger {
         Ok(id)
     }
 
+    /// Returns the users of the open requests, each once for each request.
+    pub(crate) fn open_by_user(&self) -> impl Iterator<Item = (u32, usize)> {
+        let open = self.entries.values().filter(|entry| entry.is_open());
+        open.filter_map(|entry| Some((entry.identity?.uid, 1)))
+    }
+
     /// Returns an id that no request has had. Later requests have this id or higher ones.
     pub(crate) fn next_id(&self) -> ControlId {
         ControlId(self.next + 1)

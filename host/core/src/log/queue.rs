@@ -3,6 +3,7 @@
 //! A request begins when no earlier one of its user that names one of its channels is left, so that they are written in their
 //! order. So a user has one request at most before each channel, and a channel that takes its requests as they begin serves the
 //! users in turn.
+use crate::quota::{Quota, QuotaReport};
 use peal_model::{Info, Key, KeyName, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thiserror::Error;
@@ -52,6 +53,14 @@ pub enum QueueLimit {
 pub const LIMIT: KeyName = KeyName("peal.limit");
 
 impl QueueLimit {
+    /// The resource that is used up.
+    pub fn quota(self) -> Quota {
+        match self {
+            QueueLimit::Requests | QueueLimit::UserRequests => Quota::LogRequests,
+            QueueLimit::Bytes | QueueLimit::UserBytes => Quota::LogBytes,
+        }
+    }
+
     /// Names the setting, for the requester.
     pub fn info(self) -> Info {
         Info::new(LIMIT, Value::string(&self.to_string()))
@@ -223,6 +232,23 @@ impl<T> LogQueue<T> {
                     self.ready.push_back(front);
                 }
             }
+        }
+    }
+
+    /// Adds the requests of each user to a report.
+    pub fn report_quotas(&self, report: &mut QuotaReport) {
+        let QueueLimits {
+            requests,
+            bytes,
+            user_requests,
+            user_bytes,
+        } = self.limits;
+        report.limit(Quota::LogRequests, user_requests, Some(requests));
+        report.limit(Quota::LogBytes, user_bytes, Some(bytes));
+        for (user, share) in &self.users {
+            let Some(uid) = *user else { continue };
+            report.hold(Quota::LogRequests, [(uid, share.requests)]);
+            report.hold(Quota::LogBytes, [(uid, share.bytes)]);
         }
     }
 

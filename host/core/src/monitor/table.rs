@@ -271,6 +271,11 @@ impl MonitorTable {
         }
     }
 
+    /// Returns the number of monitors of each user.
+    pub(crate) fn by_user(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.users.iter().map(|(uid, held)| (*uid, held.watches))
+    }
+
     fn find_by_name(&self, requester: &Proc, id: &str) -> Option<MonitorId> {
         let own = self.procs.get(requester)?;
         let is = |watch: &&MonitorId| {

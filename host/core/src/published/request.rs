@@ -1,7 +1,9 @@
 //! Parsing of publish and lookup requests.
 use super::scope::PublicationScope;
 use crate::directives::timeout;
-use peal_model::{Info, Infos, Key, KeyName, Persistence, Proc, Status, Text, Value, code, key};
+use peal_model::{
+    Info, Infos, Key, KeyName, Persistence, Proc, Size, Status, Text, Value, code, key,
+};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Access lists of users and groups, which are not supported.
@@ -51,6 +53,21 @@ impl Publication {
                 data,
             })
         }
+    }
+}
+
+impl Publication {
+    /// Returns true if two of the data have the same key.
+    pub(super) fn repeats_a_key(&self) -> bool {
+        let mut keys = BTreeSet::new();
+        !self.data.iter().all(|info| keys.insert(&info.key))
+    }
+
+    /// Returns the memory of the data, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.data.iter().fold(0, |bytes, info| {
+            bytes.saturating_add(Size::of_info(info).bytes)
+        })
     }
 }
 

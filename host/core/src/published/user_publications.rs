@@ -1,11 +1,11 @@
 //! Published data and waiting lookups of one user's procs.
 use super::{
-    FinishedLookup, PublishLimits, WaitId,
+    FinishedLookup, WaitId,
     request::{Lookup, Publication},
     scope::PublicationScope,
 };
-use peal_model::{Info, Key, Pdata, Persistence, Proc, Size, Status, Value, code};
-use std::collections::{BTreeMap, BTreeSet};
+use peal_model::{Info, Key, Pdata, Persistence, Proc, Size, Value};
+use std::collections::BTreeMap;
 
 /// One published value.
 #[derive(Debug)]
@@ -49,34 +49,19 @@ impl UserPublications {
         self.items.is_empty() && self.waiting.is_empty()
     }
 
-    pub(super) fn publish(
-        &mut self,
-        by: &Proc,
-        publication: Publication,
-        limits: &PublishLimits,
-    ) -> Result<Vec<FinishedLookup>, Status> {
+    /// Returns true if any of these keys exists in the range of the publication.
+    pub(super) fn has_any(&self, publication: &Publication) -> bool {
+        let Publication { extent, data, .. } = publication;
+        data.iter().any(|info| self.has(&info.key, extent))
+    }
+
+    /// Publishes data whose keys do not exist in their range. Returns the lookups that finish.
+    pub(super) fn publish(&mut self, by: &Proc, publication: Publication) -> Vec<FinishedLookup> {
         let Publication {
             extent,
             persistence,
             data,
         } = publication;
-        // Keys must also differ within one request.
-        let mut new = BTreeSet::new();
-        if data
-            .iter()
-            .any(|info| self.has(&info.key, &extent) || !new.insert(&info.key))
-        {
-            return Err(code::PMIX_ERR_DUPLICATE_KEY);
-        }
-        let count = self.all().count().saturating_add(data.len());
-        let there: usize = self.all().map(|item| item.bytes).sum();
-        let bytes = data.iter().fold(there, |bytes, info| {
-            bytes.saturating_add(Size::of_info(info).bytes)
-        });
-        // Checked first, so that a request is published as a whole or not at all.
-        if count > limits.items || bytes > limits.bytes {
-            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
-        }
         for info in data {
             let bytes = Size::of_info(&info).bytes;
             let Info { key, value, .. } = info;
@@ -89,7 +74,17 @@ impl UserPublications {
             };
             self.items.entry(key).or_default().push(item);
         }
-        Ok(self.ready())
+        self.ready()
+    }
+
+    /// Returns the number of items.
+    pub(super) fn count(&self) -> usize {
+        self.all().count()
+    }
+
+    /// Returns the memory of the items, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.all().map(|item| item.bytes).sum()
     }
 
     /// Returns the data for a lookup and removes those for the first read. None if the lookup has

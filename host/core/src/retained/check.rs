@@ -54,6 +54,12 @@ impl Retained {
                 theirs.map(|kept| kept.bytes as usize).sum::<usize>()
             );
         }
+        let spilled = self.events.values().filter(|kept| kept.content.is_none());
+        assert_eq!(
+            self.all_spilled_bytes,
+            spilled.map(|kept| kept.bytes as usize).sum::<usize>()
+        );
+        assert!(self.all_spilled_bytes <= self.limits.spill);
         for at in (0..=self.next.0).map(Seq) {
             let needed =
                 sets().filter(|set| set.members.contains(at)).count() + usize::from(!outside(&at));

@@ -98,6 +98,12 @@ impl UserIndexes {
             .map_or(0, |needs| needs.events * record + needs.index_bytes())
     }
 
+    /// Returns the memory of each user's index, as [`UserIndexes::bytes_of`] does.
+    pub(super) fn by_user(&self, record: usize) -> impl Iterator<Item = (u32, usize)> {
+        let users = self.0.keys();
+        users.map(move |uid| (*uid, self.bytes_of(*uid, record)))
+    }
+
     /// Returns the memory of all users' indexes, in bytes, without records of the events.
     pub(super) fn bytes(&self) -> usize {
         self.0.values().map(Needs::index_bytes).sum()

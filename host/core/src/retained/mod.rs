@@ -17,6 +17,7 @@ mod spill_owner;
 
 use crate::{
     class::{Class, EventSummary},
+    quota::{Quota, QuotaRefusals, QuotaReport, unreserved},
     request_id::PeerId,
     user_bytes::UserBytes,
     user_scope::UserScope,
@@ -48,13 +49,19 @@ pub struct RetentionLimits {
     /// Memory of the contents of all other retained events, in bytes: events for procs that have
     /// not registered and for lagging connections. Further events are spilled.
     pub memory: usize,
-    /// Bytes of spilled events that are for the procs of one user alone. Further events are lost,
-    /// and their recipients are notified.
+    /// Bytes of spilled events. An eighth is reserved for events that no user is charged for, and
+    /// those of root and the server's user. Further events are lost, and their recipients are
+    /// notified.
+    pub spill: usize,
+    /// Bytes of spilled events that one user is charged for: those for this user's procs alone, and
+    /// those that this user raised for others.
     pub user_spill: usize,
-    /// Memory of the index of retained events, spilled ones included, in bytes; half of it for one
-    /// user's procs and connections. Beyond it, events are delivered at once only; they are lost to
-    /// all other recipients, and counted.
+    /// Memory of the index of retained events, spilled ones included, in bytes. Beyond it, events
+    /// are delivered at once only; they are lost to all other recipients, and counted. An eighth is
+    /// reserved for the procs of root and the server's user.
     pub index: usize,
+    /// Part of the index for one user's procs and connections.
+    pub user_index: usize,
 }
 
 impl Default for RetentionLimits {
@@ -63,8 +70,10 @@ impl Default for RetentionLimits {
             ring: 512,
             ring_bytes: 64 << 20,
             memory: 64 << 20,
+            spill: 4 << 30,
             user_spill: 2 << 30,
             index: 256 << 20,
+            user_index: 128 << 20,
         }
     }
 }
@@ -83,8 +92,8 @@ pub(crate) struct EventRecipients {
 /// An action on the spill.
 #[derive(Debug)]
 pub(crate) enum SpillAction {
-    /// Stores an event.
-    Spill(Seq, Arc<Event>),
+    /// Stores an event that a user is charged for.
+    Spill(Seq, Arc<Event>, Option<u32>),
     /// Deletes a range of events, both ends included.
     Forget(Seq, Seq),
 }
@@ -94,7 +103,7 @@ pub(crate) enum SpillAction {
 struct RetainedEvent {
     head: EventSummary,
     bytes: u32,
-    /// The user that is charged if the event is spilled and for that user's procs alone.
+    /// The user that is charged if the event is spilled.
     owner: SpillOwner,
     /// None if the event is spilled, or was lost because the spill had no capacity.
     content: Option<Arc<Event>>,
@@ -104,6 +113,8 @@ struct RetainedEvent {
 #[derive(Debug)]
 pub(crate) struct Retained {
     limits: RetentionLimits,
+    /// The user of the server, which has no share; none until it is known.
+    server: Option<u32>,
     next: Seq,
     events: BTreeMap<Seq, RetainedEvent>,
     demand: RefCounts,
@@ -115,9 +126,12 @@ pub(crate) struct Retained {
     /// Bytes of the contents outside of the event ring.
     bytes: usize,
     spilled: usize,
-    /// Bytes of spilled events that are for one user's procs alone.
+    /// Bytes of the spilled events that each user is charged for.
     spilled_bytes: UserBytes,
+    /// Bytes of all spilled events.
+    all_spilled_bytes: usize,
     lost: u64,
+    refusals: QuotaRefusals,
     /// Events that were lost to procs and not reported to them yet.
     lost_to: BTreeMap<Proc, CodeCounts>,
     spill_actions: Vec<SpillAction>,
@@ -128,7 +142,9 @@ impl Retained {
         Retained {
             ring: Ring::new(limits.ring, limits.ring_bytes),
             spilled_bytes: UserBytes::default(),
+            all_spilled_bytes: 0,
             limits,
+            server: None,
             next: Seq::FIRST,
             events: BTreeMap::new(),
             demand: RefCounts::default(),
@@ -138,17 +154,29 @@ impl Retained {
             bytes: 0,
             spilled: 0,
             lost: 0,
+            refusals: QuotaRefusals::default(),
             lost_to: BTreeMap::new(),
             spill_actions: Vec::new(),
         }
     }
 
-    /// Retains an event for its recipients, if there are any.
+    /// Sets the user that the server runs as.
+    pub(crate) fn set_server(&mut self, uid: u32) {
+        self.server = Some(uid);
+    }
+
+    /// Returns true for users that have a share: all but root and the server's user.
+    fn is_bounded(&self, uid: u32) -> bool {
+        uid != 0 && Some(uid) != self.server
+    }
+
+    /// Retains an event for its recipients, if there are any. A user is charged for it if it is
+    /// spilled.
     pub(crate) fn keep(
         &mut self,
         event: Arc<Event>,
         head: EventSummary,
-        reach: UserScope,
+        (reach, charged): (UserScope, Option<u32>),
         audience: EventRecipients,
     ) {
         let EventRecipients {
@@ -178,7 +206,7 @@ impl Retained {
             RetainedEvent {
                 head,
                 bytes,
-                owner: SpillOwner::of(reach.user()),
+                owner: SpillOwner::of(charged),
                 content: Some(event),
             },
         );
@@ -222,31 +250,30 @@ impl Retained {
         late: &mut BTreeMap<PeerId, Proc>,
         head: &EventSummary,
     ) {
-        let RetentionLimits { index, .. } = self.limits;
+        let RetentionLimits {
+            index, user_index, ..
+        } = self.limits;
         let wanted = owed.len() + late.len();
-        let is_room = self.index_bytes() <= index;
-        // One user may use half of the index, so that others can use the rest.
-        let has_room = |uid| is_room && self.users.bytes_of(uid, EVENT_OVERHEAD_BYTES) <= index / 2;
-        // A proc that is owed an event may also have a lagging connection.
-        let mut lost_to: BTreeSet<Proc> = owed
-            .extract_if(.., |(_, uid)| !has_room(*uid))
-            .map(|(proc, _)| proc)
-            .collect();
-        let is_passed_over = |peer: &PeerId| {
-            self.readers
-                .get(peer)
-                .is_none_or(|reader| !has_room(reader.pending.uid))
+        let used = self.index_bytes();
+        let has_room = |uid| {
+            let is_within_share = || self.users.bytes_of(uid, EVENT_OVERHEAD_BYTES) <= user_index;
+            used <= index
+                && (!self.is_bounded(uid) || (used <= unreserved(index) && is_within_share()))
         };
-        lost_to.extend(
-            late.extract_if(.., |peer, _| is_passed_over(peer))
-                .map(|(_, proc)| proc),
-        );
+        // A proc that is owed an event may also have a lagging connection.
+        let mut lost_to: BTreeMap<Proc, u32> =
+            owed.extract_if(.., |(_, uid)| !has_room(*uid)).collect();
+        let user = |peer: &PeerId| self.readers.get(peer).map(|reader| reader.pending.uid);
+        let without_room =
+            late.extract_if(.., |peer, _| user(peer).is_none_or(|uid| !has_room(uid)));
+        lost_to.extend(without_room.filter_map(|(peer, proc)| Some((proc, user(&peer)?))));
         // Counts the event, not its recipients.
         self.lost += u64::from(owed.len() + late.len() < wanted);
-        if head.class == Class::JobSpecific {
-            lost_to
-                .iter()
-                .for_each(|proc| self.count_lost(proc, head.code));
+        for (proc, uid) in lost_to {
+            self.refusals.count(uid, Quota::RetainedIndexBytes);
+            if head.class == Class::JobSpecific {
+                self.count_lost(&proc, head.code);
+            }
         }
     }
 
@@ -317,19 +344,33 @@ impl Retained {
         };
         self.bytes -= bytes as usize;
         self.spilled += 1;
-        let share = self.limits.user_spill;
-        let charge = |uid| self.spilled_bytes.replace(uid, 0, bytes as usize, share);
-        if kept
-            .owner
-            .uid()
-            .map(charge)
-            .is_none_or(|charged| charged.is_ok())
-        {
-            self.spill_actions.push(SpillAction::Spill(at, event));
-        } else {
+        let owner = kept.owner;
+        if self.charge_spilled(owner.uid(), bytes as usize) {
+            self.spill_actions
+                .push(SpillAction::Spill(at, event, owner.uid()));
+        } else if let Some(kept) = self.events.get_mut(&at) {
             // The event is lost. Each recipient is notified when its delivery reaches the event.
-            kept.owner = SpillOwner::UNKNOWN;
+            (kept.owner, kept.bytes) = (SpillOwner::UNKNOWN, 0);
         }
+    }
+
+    /// Charges the bytes of an event to be spilled. Returns false if there is no room.
+    fn charge_spilled(&mut self, uid: Option<u32>, bytes: usize) -> bool {
+        let RetentionLimits {
+            spill, user_spill, ..
+        } = self.limits;
+        let bounded = uid.filter(|uid| self.is_bounded(*uid));
+        let total = bounded.map_or(spill, |_| unreserved(spill));
+        let share = bounded.map_or(usize::MAX, |_| user_spill);
+        let after = self.all_spilled_bytes.saturating_add(bytes);
+        let mut charge = |uid| self.spilled_bytes.replace(uid, 0, bytes, share).is_ok();
+        let has_room = after <= total && uid.is_none_or(&mut charge);
+        if has_room {
+            self.all_spilled_bytes = after;
+        } else if let Some(uid) = uid {
+            self.refusals.count(uid, Quota::SpilledBytes);
+        }
+        has_room
     }
 
     /// Releases one reference to a range of events, and removes events without references.
@@ -343,6 +384,7 @@ impl Retained {
                     Some(_) => self.bytes -= kept.bytes as usize,
                     None => {
                         self.spilled -= 1;
+                        self.all_spilled_bytes -= kept.bytes as usize;
                         if let Some(uid) = kept.owner.uid() {
                             self.spilled_bytes.give_back(uid, kept.bytes as usize);
                         }
@@ -475,6 +517,25 @@ impl Retained {
     /// Returns the number of lost deliveries.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Adds what is retained for each user to a report.
+    pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
+        let RetentionLimits {
+            spill,
+            user_spill,
+            index,
+            user_index,
+            ..
+        } = self.limits;
+        report.limit(Quota::RetainedIndexBytes, user_index, Some(index));
+        report.hold(
+            Quota::RetainedIndexBytes,
+            self.users.by_user(EVENT_OVERHEAD_BYTES),
+        );
+        report.limit(Quota::SpilledBytes, user_spill, Some(spill));
+        report.hold(Quota::SpilledBytes, self.spilled_bytes.by_user());
+        report.refuse(&self.refusals);
     }
 
     /// Estimates the memory of the index, in bytes.

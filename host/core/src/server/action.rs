@@ -51,6 +51,8 @@ pub enum Action {
         at: Seq,
         /// The contents of the event.
         event: Arc<Event>,
+        /// The user that is charged for the event; none for events of the system.
+        uid: Option<u32>,
     },
     /// Removes spilled events by a range of numbers, both ends included. Some numbers in between
     /// may never have been spilled.

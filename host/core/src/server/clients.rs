@@ -5,6 +5,7 @@ use crate::{
     event_targets::EventTargets,
     job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
     psets::PsetError,
+    quota::{Quota, QuotaReport, unreserved},
     targets::JobRanks,
 };
 use peal_model::{
@@ -14,9 +15,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// The fraction of the limit that is reserved for root and the server's user: one eighth.
-const RESERVED_PART: usize = 8;
 
 /// A user that the kernel assigns to no process.
 const UNKNOWN_USER: UserIdentity = UserIdentity {
@@ -389,11 +387,7 @@ impl ClientTable {
         }
         // The reserved part keeps root and the server's user able to connect tools when users have
         // exhausted theirs.
-        let max = if is_bounded {
-            all - all / RESERVED_PART
-        } else {
-            all
-        };
+        let max = if is_bounded { unreserved(all) } else { all };
         if self.tools.count() >= max {
             Err(ConnectionRefusal::TooManyTools { max })
         } else {
@@ -500,6 +494,17 @@ impl ClientTable {
     /// Returns the number of tools.
     pub(super) fn tool_count(&self) -> usize {
         self.tools.count()
+    }
+
+    /// Adds the tools of each user to a report.
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport, settings: &StateSettings) {
+        report.limit(
+            Quota::Tools,
+            settings.max_tools_per_user,
+            Some(settings.max_tools),
+        );
+        let tools = self.tools.0.values().map(|tool| (tool.identity.uid, 1));
+        report.hold(Quota::Tools, tools);
     }
 
     /// Returns the proc of a connection until it is closed.

@@ -205,6 +205,11 @@ impl ServerState {
         self.clients.proc_of(id)
     }
 
+    /// Returns the user of a connection until it is closed.
+    pub fn user_of(&self, id: PeerId) -> Option<u32> {
+        self.clients.identity_of(id).map(|identity| identity.uid)
+    }
+
     /// Returns the phase of a proc, if it is known.
     pub fn life(&self, proc: &Proc) -> Option<ProcPhase> {
         self.clients.life(proc)

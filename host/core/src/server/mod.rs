@@ -44,9 +44,11 @@ use crate::{
     job_control::{ControlId, ControlResult, NotDone},
     monitor::{FileStat, MonitorId},
     psets::{Pset, PsetError, Psets},
+    quota::{Quota, QuotaReport},
     user_scope::UserScope,
 };
 pub use crate::{
+    decision_limits::{DecisionLimit, DecisionLimits},
     event_budget::EventBudget,
     fence::{Collect, Completeness, FenceContribution, FenceId, GatherRoute, Purpose},
     job::ProcPhase,
@@ -198,6 +200,22 @@ impl ServerState {
             tools: self.clients.tool_count(),
             put_bytes: self.data.charged_bytes(),
         }
+    }
+
+    /// Adds what each user holds to a report.
+    pub fn report_quotas(&self, report: &mut QuotaReport) {
+        let settings = &self.settings;
+        self.clients.report_quotas(report, settings);
+        self.data.report_quotas(report, settings);
+        self.events.retained().report_quotas(report);
+        self.gate.report_quotas(report, settings);
+        self.controls.report_quotas(report, settings);
+        self.monitors.report_quotas(report, settings);
+        report.limit(Quota::Groups, settings.groups.max_per_user, None);
+        report.hold(
+            Quota::Groups,
+            self.groups.known().map(|(group, _)| (group.uid, 1)),
+        );
     }
 
     /// Returns the user that a proc or tool runs as, if it is known.

@@ -13,6 +13,7 @@ use crate::{
         MonitorId, MonitorTable, NewMonitor, SampleUse,
     },
     policy,
+    quota::{Quota, QuotaReport},
     user_scope::UserScope,
 };
 use peal_model::{
@@ -55,6 +56,13 @@ impl Monitors {
     /// Returns the number of monitors.
     pub(super) fn count(&self) -> usize {
         self.table.len()
+    }
+
+    /// Adds the monitors of each user to a report.
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport, settings: &StateSettings) {
+        let total = settings.monitors.total;
+        report.limit(Quota::Monitors, total.div_ceil(2), Some(total));
+        report.hold(Quota::Monitors, self.table.by_user());
     }
 
     /// Returns the time at which [`Monitors::tick`] has something to do next.

@@ -1,5 +1,5 @@
 //! Limits and times of a server's state.
-use super::{EventBudget, Monitoring};
+use super::{DecisionLimits, EventBudget, Monitoring};
 use crate::{
     defaults::Defaults,
     group::{self, ServerId},
@@ -33,6 +33,9 @@ pub struct StateSettings {
     /// Memory of the keys and values of all procs of one user, in bytes. Does not apply to root and
     /// the server's user.
     pub max_put_bytes_per_user: usize,
+    /// Memory of the keys and values of all procs, in bytes. An eighth is reserved for root and the
+    /// server's user.
+    pub max_put_bytes_total: usize,
     /// Number of pending gets of one connection.
     pub max_pending_gets: usize,
     /// Number of fences in which one proc may wait at once.
@@ -52,10 +55,8 @@ pub struct StateSettings {
     pub allowance: EventBudget,
     /// Defaults of the hooks, which hold where no policy decides.
     pub defaults: Defaults,
-    /// Number of pending decisions.
-    pub max_decisions: usize,
-    /// Memory of pending decisions, in bytes.
-    pub max_decision_bytes: usize,
+    /// Limits of pending decisions.
+    pub decisions: DecisionLimits,
     /// Number of open job-control requests. The same number of ended ones is remembered.
     pub max_controls: usize,
     /// Timeout of a checkpoint whose requester gives none.
@@ -81,6 +82,7 @@ impl Default for StateSettings {
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
             max_put_bytes_per_user: 512 << 20,
+            max_put_bytes_total: 4 << 30,
             max_pending_gets: 4096,
             max_fences: 64,
             max_registrations: 65_536,
@@ -90,8 +92,7 @@ impl Default for StateSettings {
             connection_loss_window: Duration::from_millis(100),
             allowance: EventBudget(256),
             defaults: Defaults::default(),
-            max_decisions: 1024,
-            max_decision_bytes: 64 << 20,
+            decisions: DecisionLimits::default(),
             max_controls: 1024,
             checkpoint_timeout: Duration::from_secs(300),
             preempt_grace: Duration::from_secs(30),

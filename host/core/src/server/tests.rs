@@ -897,3 +897,12 @@ fn raised_events_carry_the_budget_of_their_handler() {
         EventBudget(7)
     );
 }
+
+/// Returns limits of pending decisions, half of them for one user.
+fn decisions(requests: usize) -> DecisionLimits {
+    DecisionLimits {
+        requests,
+        user_requests: requests.div_ceil(2),
+        ..DecisionLimits::default()
+    }
+}

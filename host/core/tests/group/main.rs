@@ -72,6 +72,20 @@ fn leader(named: &[Proc]) -> ConstructRequest {
 }
 
 #[test]
+fn groups_of_one_user_are_bounded() {
+    let mut sim = Sim::new(1, 1, 1, Order::First);
+    let most = sim::settings().max_per_user;
+    for number in 0..=most {
+        let name = format!("group-{number}");
+        sim.construct(&proc(1, 0), &name, leader(&[Proc::all(nspace(1))]), None);
+    }
+    sim.deliver_all();
+    let is_formed = |answers: &[GroupCallResult]| matches!(answers, [GroupCallResult::Formed(_)]);
+    let formed = sim.made.iter().filter(|made| is_formed(&made.answers));
+    assert_eq!((formed.count(), sim.made.len()), (most, most + 1));
+}
+
+#[test]
 fn messages_equal_servers_and_go_once_each_way() {
     let procs = 64;
     let mut before = 0;

@@ -49,6 +49,12 @@ pub(crate) struct Registered {
     cleanup: Cleanup,
 }
 
+/// Returns the user whose turns the removal of registered files takes; none if there are none. They
+/// are of one job, so they have one user.
+pub(crate) fn charged_user(due: &[Registered]) -> Option<u32> {
+    due.first().map(|first| first.identity.uid)
+}
+
 /// All registrations for cleanup.
 #[derive(Debug, Default)]
 pub(crate) struct Cleanups {

@@ -73,10 +73,15 @@ impl AdminAccess {
         }
     }
 
+    /// Returns true for root and the server's user.
+    pub(crate) fn is_own(&self, caller: Caller) -> bool {
+        caller.uid == 0 || caller.uid == self.own
+    }
+
     /// Returns true if the caller may administer. Blocks while the system's directory service
     /// responds.
     pub(crate) fn allows(&self, caller: Caller) -> bool {
-        if caller.uid == 0 || caller.uid == self.own {
+        if self.is_own(caller) {
             return true;
         }
         // Compare the reported group first: the lookup of all groups may query a directory service.

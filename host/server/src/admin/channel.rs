@@ -3,10 +3,11 @@
 use super::{
     access::{AdminAccess, Caller},
     dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
-    protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REQUEST, PROTOCOL, ServerPhase},
+    protocol::{AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
 };
+use crate::fair_semaphore::{FairPermit, FairSemaphore};
 use peal_model::Nspace;
 use peal_store::TraceRateLimit;
 use std::{
@@ -21,10 +22,19 @@ use tokio::{
 };
 use tracing::{Instrument, Span, field};
 
-/// Upper bound of callers that are served at once; others wait to be accepted.
+/// Upper bound of calls of root and the server's user that are served at once; others wait.
 const CONNECTIONS: usize = 16;
 
-/// Upper bound of callers that wait for the end of the server. While it is reached, no further
+/// Upper bounds of calls of all other users, and of one of them, that are served at once; others are
+/// refused.
+const OTHER_CONNECTIONS: usize = 64;
+const CONNECTIONS_OF_USER: usize = 8;
+
+/// Minimum time of a call of a user that may not administer. With the bound above it limits the
+/// rate of one user's calls.
+const LEAST_TIME: Duration = Duration::from_millis(100);
+
+/// Upper bound of admins that wait for the end of the server. While it is reached, no further
 /// connection is accepted.
 const WAITING: usize = 256;
 
@@ -111,31 +121,64 @@ impl JobJournal {
     }
 }
 
+/// Calls that are served at once.
+struct CallLimits {
+    /// Permits of root and the server's user.
+    own: Arc<Semaphore>,
+    /// Permits of all other users.
+    others: FairSemaphore,
+}
+
+/// Permit of a call, until it is dropped.
+struct CallPermit {
+    _own: Option<OwnedSemaphorePermit>,
+    _other: Option<FairPermit>,
+}
+
+impl CallLimits {
+    fn new() -> CallLimits {
+        CallLimits {
+            own: Arc::new(Semaphore::new(CONNECTIONS)),
+            others: FairSemaphore::new(OTHER_CONNECTIONS, CONNECTIONS_OF_USER),
+        }
+    }
+
+    /// Returns the permit of a call. Root and the server's user wait for it. Other users get none
+    /// if too many calls are served, because they must not fill the queue of those who wait.
+    async fn permit(&self, caller: Caller, access: &AdminAccess) -> Option<CallPermit> {
+        if access.is_own(caller) {
+            Some(CallPermit {
+                // The semaphore is never closed.
+                _own: self.own.clone().acquire_owned().await.ok(),
+                _other: None,
+            })
+        } else {
+            Some(CallPermit {
+                _own: None,
+                _other: Some(self.others.try_take(caller.uid)?),
+            })
+        }
+    }
+}
+
 async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: Arc<AdminAccess>) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let limits = Arc::new(CallLimits::new());
     let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
     let mut phase = dispatcher.phase.subscribe();
     let mut calls = JoinSet::new();
+    let most = CONNECTIONS + OTHER_CONNECTIONS + WAITING;
     loop {
-        let permit = tokio::select! {
-            permit = permits.clone().acquire_owned(),
-                if calls.len() < CONNECTIONS + WAITING => permit,
-            // A call has ended, so there may be room for another one.
-            Some(_) = calls.join_next() => continue,
-            () = wait_for_end(&mut phase) => break,
-        };
-        // The semaphore is never closed.
-        let Ok(permit) = permit else { break };
         tokio::select! {
-            accepted = socket.listener.accept() => match accepted {
+            accepted = socket.listener.accept(), if calls.len() < most => match accepted {
                 Ok((stream, _)) => {
                     let dispatcher = dispatcher.clone();
                     let access = access.clone();
                     let refusals = refusals.clone();
+                    let limits = limits.clone();
                     // Error level, so that the span is enabled at all log levels.
                     let span = tracing::error_span!("admin call", uid = field::Empty, pid = field::Empty);
                     let call = async move {
-                        serve(stream, permit, &dispatcher, access, &refusals).await;
+                        serve(stream, &limits, &dispatcher, access, &refusals).await;
                     };
                     calls.spawn(call.instrument(span));
                 }
@@ -144,6 +187,8 @@ async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: A
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
+            // A call has ended, so there may be room for another one.
+            Some(_) = calls.join_next() => {}
             () = wait_for_end(&mut phase) => break,
         }
     }
@@ -162,7 +207,7 @@ async fn wait_for_end(phase: &mut watch::Receiver<ServerPhase>) {
 
 async fn serve(
     stream: UnixStream,
-    permit: OwnedSemaphorePermit,
+    limits: &CallLimits,
     dispatcher: &AdminDispatcher,
     access: Arc<AdminAccess>,
     refusals: &TraceRateLimit,
@@ -183,37 +228,32 @@ async fn serve(
         }
     };
     let (mut reader, mut writer) = stream.into_split();
-    let admins = access.admins();
-    let has_group = access.has_group();
-    // The lookup of groups may wait for a directory service.
-    if !tokio::task::spawn_blocking(move || access.allows(caller))
-        .await
-        .unwrap_or(false)
-    {
-        dispatcher
-            .parts
-            .metrics
-            .counters()
-            .admin_callers_refused
-            .count();
-        if let Some(left_out) = refusals.allow(Instant::now()) {
-            tracing::warn!(
-                uid = caller.uid,
-                pid = caller.pid,
-                left_out,
-                "admin caller refused"
-            );
-        }
-        let hint = if has_group {
-            ""
-        } else {
-            "; admin.group in its configuration can permit the members of a group"
-        };
+    let Some(permit) = limits.permit(caller, &access).await else {
         let reason = format!(
-            "user {} may not administer this server: {admins} may{hint}",
+            "user {} has {CONNECTIONS_OF_USER} open calls, or all such users have {OTHER_CONNECTIONS} (fixed limits)",
             caller.uid
         );
         return write_reply(&mut writer, &AdminReply::Refused { reason }).await;
+    };
+    let (admins, has_group) = (access.admins(), access.has_group());
+    // The lookup of groups may wait for a directory service.
+    let allows = move || access.allows(caller);
+    if !tokio::task::spawn_blocking(allows).await.unwrap_or(false) {
+        let start = tokio::time::Instant::now();
+        let reply = match read_request(&mut reader).await {
+            Ok(AdminRequest::Users) => {
+                AdminReply::Users(dispatcher.quotas().await.of_user(caller.uid))
+            }
+            Ok(_) | Err(_) => {
+                let reason = refused(caller, &admins, has_group);
+                note_refusal(caller, dispatcher, refusals);
+                AdminReply::Refused { reason }
+            }
+        };
+        write_reply(&mut writer, &reply).await;
+        drop((reader, writer));
+        // The caller has its reply. The permit stays taken for a while.
+        return tokio::time::sleep_until(start + LEAST_TIME).await;
     }
     let (verb, AdminResult { reply, then }) = match read_request(&mut reader).await {
         Ok(call) => (call.to_string(), dispatcher.answer(caller, call).await),
@@ -243,6 +283,29 @@ async fn serve(
         }
     }
     write_reply(&mut writer, &AdminReply::Ended).await;
+}
+
+/// Returns the reason for which a caller may not administer.
+fn refused(caller: Caller, admins: &str, has_group: bool) -> String {
+    let hint = if has_group {
+        ""
+    } else {
+        "; admin.group in its configuration can permit the members of a group"
+    };
+    format!(
+        "user {} may not administer this server: {admins} may{hint}",
+        caller.uid
+    )
+}
+
+/// Counts and traces a caller that may not administer.
+fn note_refusal(caller: Caller, dispatcher: &AdminDispatcher, refusals: &TraceRateLimit) {
+    let counters = dispatcher.parts.metrics.counters();
+    counters.admin_callers_refused.count();
+    if let Some(left_out) = refusals.allow(Instant::now()) {
+        let Caller { uid, pid, .. } = caller;
+        tracing::warn!(uid, pid, left_out, "admin caller refused");
+    }
 }
 
 /// End of the event stream of a watcher.
@@ -309,15 +372,7 @@ async fn read_request(reader: impl AsyncReadExt + Unpin) -> Result<AdminRequest,
         }
         Ok(Ok(_)) => {}
     }
-    let of = |error: serde_json::Error| format!("the request is invalid: {error}");
-    let request: AdminEnvelope<serde_json::Value> = serde_json::from_slice(&line).map_err(of)?;
-    if request.peal != PROTOCOL {
-        return Err(format!(
-            "the request has protocol version {}; this server supports version {PROTOCOL}",
-            request.peal
-        ));
-    }
-    serde_json::from_value(request.call).map_err(of)
+    AdminRequest::parse(&line)
 }
 
 /// Writes a reply. Failures are only traced: a caller that is gone or does not read harms no other.

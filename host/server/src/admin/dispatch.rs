@@ -7,6 +7,7 @@ use super::{
         AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, NewJob, ReloadReport,
         ServerPhase, ServerStatus, Trouble,
     },
+    quotas::UserQuotas,
     watch::{Watcher, Watchers},
 };
 use crate::{
@@ -17,9 +18,9 @@ use crate::{
     notice::Notices,
     process_watch::open_process,
 };
-use peal_core::{job::JobSpec, owner::Owner};
+use peal_core::{job::JobSpec, owner::Owner, quota::Quota};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, counted};
-use peal_store::{AdminCall, JobStart, Store, StoreError};
+use peal_store::{AdminCall, JobStart, RecordUsage, Store, StoreError};
 use peal_system::{credentials, process::RunningProcess};
 use peal_wire::{ServerUri, variable};
 use std::{
@@ -167,6 +168,7 @@ impl AdminDispatcher {
                     .map_or_else(|reason| AdminReply::Refused { reason }.into(), watching);
             }
             AdminRequest::Stats => Ok(AdminReply::Stats(self.parts.metrics.snapshot())),
+            AdminRequest::Users => Ok(AdminReply::Users(self.quotas().await)),
             AdminRequest::Status => Ok(AdminReply::Status(self.status())),
             AdminRequest::Chains => Ok(AdminReply::Chains {
                 chains: self.chains(),
@@ -247,6 +249,24 @@ impl AdminDispatcher {
             .as_secs();
         // The database blocks.
         let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
+    }
+
+    /// Returns what users hold of limited resources.
+    pub(super) async fn quotas(&self) -> UserQuotas {
+        let mut report = self.parts.metrics.quotas();
+        if let Some(store) = self.parts.store.clone() {
+            // The database blocks. It counts and traces its own errors.
+            let read = tokio::task::spawn_blocking(move || store.record_usage());
+            if let Ok(Ok(usage)) = read.await {
+                let RecordUsage { limits, users } = usage;
+                let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+                let total = bytes(limits.bytes);
+                report.limit(Quota::RecordBytes, bytes(limits.user_bytes), Some(total));
+                let users = users.into_iter().map(|(uid, held)| (uid, bytes(held)));
+                report.hold(Quota::RecordBytes, users);
+            }
+        }
+        UserQuotas::new(&report, rustix::process::geteuid().as_raw())
     }
 
     fn status(&self) -> ServerStatus {

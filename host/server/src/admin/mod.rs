@@ -1,8 +1,8 @@
 //! Admin channel, by which permitted callers query and control a running server.
 //!
 //! The socket is in a directory that only root or the server's user can write. The kernel reports
-//! the credentials of each caller. A connection carries one typed request, and every call is
-//! recorded. Requests that concern the process as a whole (drain, stop, reload) become a
+//! the credentials of each caller. A connection carries one typed request, and every call of an
+//! admin is recorded. Other users may ask only for what they hold themselves. Requests that concern the process as a whole (drain, stop, reload) become a
 //! [`ProcessCommand`] for the owner of the process; all others are executed here.
 
 mod access;
@@ -12,6 +12,7 @@ mod client;
 mod dispatch;
 mod modules;
 mod protocol;
+mod quotas;
 mod socket;
 mod watch;
 mod watched_event;
@@ -31,6 +32,7 @@ pub use protocol::{
     AdminEnvelope, AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, MAX_REPLY,
     MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase, ServerStatus, Trouble, TroubleKind,
 };
+pub use quotas::{ResourceLimits, ResourceUse, UserQuotas, UserResources};
 pub use socket::{SocketClaim, SocketError};
 pub use watched_event::json_value;
 pub use watched_event::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};

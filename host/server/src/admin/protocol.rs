@@ -6,6 +6,7 @@
 use super::{
     chain::Chain,
     modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport, UserRefused},
+    quotas::UserQuotas,
     watched_event::WatchedEvent,
 };
 use crate::metrics::Snapshot;
@@ -35,12 +36,34 @@ pub struct AdminEnvelope<C = AdminRequest> {
     pub call: C,
 }
 
+impl AdminRequest {
+    /// Parses the line of a caller.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the line.
+    pub fn parse(line: &[u8]) -> Result<AdminRequest, String> {
+        let of = |error: serde_json::Error| format!("the request is invalid: {error}");
+        let request: AdminEnvelope<serde_json::Value> = serde_json::from_slice(line).map_err(of)?;
+        if request.peal != PROTOCOL {
+            return Err(format!(
+                "the request has protocol version {}; this server supports version {PROTOCOL}",
+                request.peal
+            ));
+        }
+        serde_json::from_value(request.call).map_err(of)
+    }
+}
+
 /// Admin request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdminRequest {
     /// Returns all metrics.
     Stats,
+    /// Returns what users hold of limited resources. Users that may not administer get their own
+    /// part.
+    Users,
     /// Returns the identity and the state of the server.
     Status,
     /// Returns the registered jobs.
@@ -105,6 +128,7 @@ impl fmt::Display for AdminRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AdminRequest::Stats => f.write_str("stats"),
+            AdminRequest::Users => f.write_str("users"),
             AdminRequest::Status => f.write_str("status"),
             AdminRequest::Jobs => f.write_str("jobs"),
             AdminRequest::Chains => f.write_str("chains"),
@@ -132,6 +156,8 @@ impl fmt::Display for AdminRequest {
 pub enum AdminReply {
     /// Reply to `stats`.
     Stats(Snapshot),
+    /// Reply to `users`.
+    Users(UserQuotas),
     /// Reply to `status`.
     Status(ServerStatus),
     /// Reply to `jobs`.

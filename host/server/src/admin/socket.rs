@@ -1,5 +1,5 @@
-//! Admin socket in its directory. Only permitted users can open it, and its remains never prevent a
-//! later start.
+//! Admin socket in its directory. Every user that can reach it may connect, and its remains never
+//! prevent a later start.
 //!
 //! A server holds the lock beside its socket while it runs. The kernel releases the lock however
 //! the server ends, so a socket whose lock is free is left over and may be replaced.
@@ -233,16 +233,15 @@ impl SocketClaim {
             _ => {}
         }
         let listener = UnixListener::bind(&temporary).map_err(of("binding"))?;
-        let mode = match group {
-            None => 0o600,
-            Some(group) => match std::os::unix::fs::chown(&temporary, None, Some(group.gid)) {
-                Ok(()) => 0o660,
-                // A server that is not root, and not in that group. The kernel's credentials of a caller
-                // decide in any case; the mode only keeps others from trying.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => 0o666,
-                Err(error) => return Err(of("setting its group")(error)),
-            },
-        };
+        if let Some(group) = group
+            // A server that is not root, and not in that group, may not set it.
+            && let Err(error) = std::os::unix::fs::chown(&temporary, None, Some(group.gid))
+            && error.kind() != io::ErrorKind::PermissionDenied
+        {
+            return Err(of("setting its group")(error));
+        }
+        // The kernel's credentials of a caller decide. Every user may ask for its own quotas.
+        let mode = 0o666;
         fs::set_permissions(&temporary, Permissions::from_mode(mode))
             .map_err(of("setting its permissions"))?;
         // Read before the rename, after which another program could replace the socket.
@@ -327,7 +326,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/peal/admin.sock");
         let first = listen(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o666);
         UnixStream::connect(&path).unwrap();
         let error = listen(&path).unwrap_err().to_string();
         let wanted = format!(
@@ -424,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn admin_group_gets_access_to_socket() {
+    async fn socket_gets_the_admin_group() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         let gid = rustix::process::getegid().as_raw();
@@ -437,6 +436,6 @@ mod tests {
             .listen(Some(&group))
             .unwrap();
         let found = fs::metadata(&path).unwrap();
-        assert_eq!((found.mode() & 0o777, found.gid()), (0o660, gid));
+        assert_eq!((found.mode() & 0o777, found.gid()), (0o666, gid));
     }
 }

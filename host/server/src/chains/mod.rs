@@ -1,10 +1,11 @@
 //! Hosted chains: components that handle events in the server, one chain for each owner.
 //!
-//! Every owner has a worker with a bounded queue. An event passes the owners in their order: site,
-//! users, namespaces. An owner that does not keep up misses events, which are counted and traced,
-//! and never delays the others. A whole chain runs in one hand-over to a guest thread. The site's
-//! chain has threads of its own.
+//! Every owner has a worker with a bounded queue. An event passes the chain of the site, then those
+//! of all users beside each other, each before the chains of the user's namespaces. An owner that
+//! does not keep up misses events, which are counted and traced, and delays no other user. A whole
+//! chain runs in one hand-over to a guest thread. The site's chain has threads of its own.
 
+mod branches;
 mod chain_modules;
 mod change;
 mod hosted;
@@ -23,11 +24,17 @@ use crate::{
     notice::{ChainResults, Notice, Notices, ReachedJobs, RequestedTermination},
     shadow::Shadows,
 };
-use peal_core::{owner::Owner, server::EventBudget, user_scope::UserScope};
+use branches::EventJoin;
+use peal_core::{
+    owner::Owner,
+    quota::{Quota, QuotaReport},
+    server::EventBudget,
+    user_scope::UserScope,
+};
 use peal_model::{Event, Nspace, UserIdentity};
 use peal_sandbox::GuestPool;
 use peal_tenant::LoadedModule;
-use queue::Route;
+use queue::{QueueCharge, Route};
 use std::{
     sync::{
         Arc,
@@ -85,6 +92,12 @@ pub struct ChainSettings {
     pub queue: usize,
     /// Upper bound of the memory of these events, in bytes.
     pub queue_bytes: usize,
+    /// Upper bound of the memory of the events that wait for the chains of one user and its
+    /// namespaces, in bytes.
+    pub user_queue_bytes: usize,
+    /// Upper bound of the memory of the events that wait for the chains of all users and
+    /// namespaces, in bytes.
+    pub total_queue_bytes: usize,
     /// Time in which accepted events must pass the chains at shutdown.
     pub drain_timeout: Duration,
 }
@@ -94,6 +107,8 @@ impl Default for ChainSettings {
         ChainSettings {
             queue: 65_536,
             queue_bytes: 64 << 20,
+            user_queue_bytes: 128 << 20,
+            total_queue_bytes: 512 << 20,
             drain_timeout: Duration::from_secs(10),
         }
     }
@@ -142,6 +157,10 @@ struct EventInFlight {
     bytes: usize,
     /// Results of the chains so far.
     results: Vec<ChainResults>,
+    /// Branches of the event, if it passes several chains beside each other.
+    join: Option<Arc<EventJoin>>,
+    /// Charge to the user of the queue in which it waits.
+    charge: Option<QueueCharge>,
 }
 
 impl EventInFlight {
@@ -166,8 +185,11 @@ struct SharedChain {
 }
 
 impl SharedChain {
-    /// Ends an event after its last chain: notifies listeners and the waiting request.
-    fn passed(&self, passing: EventInFlight) {
+    /// Ends a branch of an event. After the last one, notifies listeners and the waiting request.
+    fn passed(&self, branch: EventInFlight) {
+        let Some(passing) = branch.joined() else {
+            return;
+        };
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         let EventInFlight {
             entered, results, ..
@@ -308,9 +330,26 @@ impl Chains {
                 entered,
                 bytes,
                 results: Vec::new(),
+                join: None,
+                charge: None,
             },
             &self.shared,
         );
+    }
+
+    /// Adds the events that wait for the chains of each user to a report.
+    pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
+        let ChainSettings {
+            user_queue_bytes,
+            total_queue_bytes,
+            ..
+        } = self.settings;
+        report.limit(
+            Quota::ChainQueueBytes,
+            user_queue_bytes,
+            Some(total_queue_bytes),
+        );
+        report.hold(Quota::ChainQueueBytes, self.route.bytes_by_user());
     }
 
     /// Waits until every submitted event has passed and the modules have stopped, at most the drain

@@ -1,6 +1,9 @@
 //! Log requests that wait or are being written, shared by submitters and the worker.
 use super::Logging;
-use peal_core::log::queue::{BegunRequest, LogQueue, LogUser, QueueLimit, QueueLimits, Ticket};
+use peal_core::{
+    log::queue::{BegunRequest, LogQueue, LogUser, QueueLimit, QueueLimits, Ticket},
+    quota::QuotaReport,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -92,6 +95,11 @@ impl ChannelBacklog {
             None if state.intake == Intake::Closed && state.queue.is_empty() => NextRequest::End,
             None => NextRequest::Wait,
         }
+    }
+
+    /// Adds the requests of each user to a report.
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport) {
+        self.lock().queue.report_quotas(report);
     }
 
     /// Closes the intake: no request is added afterwards.

@@ -24,6 +24,7 @@ use peal_core::{
     },
     order::Registrations,
     owner::Owner,
+    quota::QuotaReport,
     registration::{ChainPlacement, EventCodes, HandlerRegistration, RegistrationError},
     server::RequestId,
 };
@@ -333,6 +334,11 @@ impl Channels {
             .available(Some(source), &*self.writer.host)
     }
 
+    /// Adds the requests of each user to a report.
+    pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
+        self.backlog.report_quotas(report);
+    }
+
     /// Accepts a request, which is answered after it was written. Returns the answer at once if the
     /// request is invalid or a limit is reached. An invalid request is answered at once so that it
     /// does not have to wait behind other requests.
@@ -374,6 +380,9 @@ impl Channels {
             limit,
         } = *refused;
         self.writer.metrics.counters().log_requests_refused.count();
+        if let Some(uid) = user {
+            self.writer.metrics.refuse(uid, limit.quota());
+        }
         tracing::debug!(source = writing::source_name(&request), user, %limit, "log request refused");
         let Subject::Request { to, .. } = subject else {
             return None;

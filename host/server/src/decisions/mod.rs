@@ -1,9 +1,10 @@
 //! Decisions of policies: components that grant or deny requests, one chain for each hook.
 //!
 //! Every hook with policies has a worker with a bounded queue. It submits one request after the
-//! other, so that the events of one source keep their order. A whole chain runs in one hand-over to
-//! a guest thread of the policies.
+//! other and takes users in turn. Requests of one user keep their order, and so do the events of one
+//! source. A whole chain runs in one hand-over to a guest thread of the policies.
 
+mod queue;
 mod worker;
 
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
 };
 use peal_audit::AuditTrail;
 use peal_core::{
+    decision_limits::DecisionLimits,
     defaults::HookDefault,
     owner::Owner,
     policy::{DecidedBy, DeniedVerdict, OnFailure, PolicyChain, Verdict},
@@ -22,16 +24,14 @@ use peal_core::{
 use peal_model::{Hook, PolicyRequest};
 use peal_sandbox::{GuestPool, Module, Role};
 use peal_store::TraceRateLimit;
+use queue::{DecisionQueue, DecisionSender};
 use std::{
     collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-};
+use tokio::{sync::watch, task::JoinSet};
 use tracing::Span;
 use worker::PolicyWorker;
 
@@ -140,7 +140,7 @@ impl HookPolicies {
 
 /// Handle of the worker of a hook.
 struct HookWorkerHandle {
-    requests: mpsc::Sender<DecisionRequest>,
+    requests: DecisionSender,
     panel: watch::Sender<Arc<HookPolicies>>,
     /// True if a policy is or was active. Requests may still wait for the worker then, and later
     /// ones must not overtake them.
@@ -152,7 +152,7 @@ pub(crate) struct Decisions {
     hook_workers: BTreeMap<Hook, HookWorkerHandle>,
     workers: JoinSet<()>,
     pool: Arc<GuestPool>,
-    queue: usize,
+    limits: DecisionLimits,
     handle: ServerHandle,
     metrics: Arc<Metrics>,
     shadows: Shadows,
@@ -161,12 +161,11 @@ pub(crate) struct Decisions {
 }
 
 impl Decisions {
-    /// Starts a worker for each hook, with at most `queue` waiting requests. The verdicts go to
-    /// `handle`.
+    /// Starts a worker for each hook, with a queue within these limits. The verdicts go to `handle`.
     pub(crate) fn start(
         hosted: HostedPolicies,
         pool: &Arc<GuestPool>,
-        queue: usize,
+        limits: DecisionLimits,
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
         shadows: &Shadows,
@@ -176,7 +175,7 @@ impl Decisions {
             hook_workers: BTreeMap::new(),
             workers: JoinSet::new(),
             pool: pool.clone(),
-            queue: queue.max(1),
+            limits,
             handle: handle.clone(),
             metrics: metrics.clone(),
             shadows: shadows.clone(),
@@ -201,7 +200,7 @@ impl Decisions {
             let panel = HookPolicies::new(hook, chain, &self.metrics);
             let decides = panel.decides;
             let (panel, seated) = watch::channel(Arc::new(panel));
-            let (requests, queue) = mpsc::channel(self.queue);
+            let (requests, queue) = DecisionQueue::new(self.limits);
             let pool = self.pool.clone();
             let handle = self.handle.clone();
             let metrics = self.metrics.clone();
@@ -254,7 +253,7 @@ impl Decisions {
         let hook = request.subject.hook();
         let span = tracing::info_span!("decision", number = id.number(), %hook).or_current();
         let Some(entry) = self.hook_workers.get(&hook) else {
-            return Some(Verdict::Denied(DeniedVerdict::overload()));
+            return Some(Verdict::Denied(DeniedVerdict::unavailable()));
         };
         if !entry.decides {
             let _entered = span.enter();
@@ -267,22 +266,24 @@ impl Decisions {
                 &self.shadows,
             ));
         }
-        entry
-            .requests
-            .try_send(DecisionRequest {
-                id,
-                request,
-                default,
-                span,
-            })
-            .is_err()
-            .then(|| Verdict::Denied(DeniedVerdict::overload()))
+        let queued = entry.requests.send(DecisionRequest {
+            id,
+            request,
+            default,
+            span,
+        });
+        queued
+            .err()
+            .map(|limit| Verdict::Denied(DeniedVerdict::overload(limit)))
     }
 
     /// Counts and records a denial. A denied requester can repeat its request without limit, so not
     /// every denial is logged as a warning.
     pub(crate) fn denied(&self, denial: &Denial) {
         self.metrics.counters().requests_denied.count();
+        if let (DecidedBy::Overload(limit), Some(identity)) = (&denial.by, denial.identity) {
+            self.metrics.refuse(identity.uid, limit.quota());
+        }
         if let (Some(audit), false) = (&self.audit, self.is_recorded(denial)) {
             audit.refuse(denial_entry(denial));
         }
@@ -301,7 +302,7 @@ impl Decisions {
                 .audit
                 .as_ref()
                 .is_some_and(|audit| audit.failure().is_none()),
-            DecidedBy::Overload | DecidedBy::Eviction => false,
+            DecidedBy::Overload(_) | DecidedBy::Unavailable | DecidedBy::Eviction => false,
         };
         denial.decision.is_some()
             && is_concluded

@@ -1,5 +1,5 @@
 //! Worker of one hook. It runs each request through the hook's policies on a guest thread.
-use super::{DecisionRequest, HookPolicies, HostedPolicy};
+use super::{DecisionRequest, HookPolicies, HostedPolicy, queue::DecisionQueue};
 use crate::{
     guest_thread::on_guest_thread,
     handle::ServerHandle,
@@ -18,7 +18,7 @@ use peal_core::{
 use peal_model::PolicyRequest;
 use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
 use std::{collections::VecDeque, mem, sync::Arc};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::{Instrument, Span};
 
 pub(super) struct PolicyWorker {
@@ -31,8 +31,8 @@ pub(super) struct PolicyWorker {
 }
 
 impl PolicyWorker {
-    pub(super) async fn run(self, mut queue: mpsc::Receiver<DecisionRequest>) {
-        while let Some(mut request) = queue.recv().await {
+    pub(super) async fn run(self, queue: Arc<DecisionQueue>) {
+        while let Some(mut request) = queue.next().await {
             let span = mem::replace(&mut request.span, Span::none());
             // If more requests wait, the writer thread of the trail writes, so that the disk does
             // not delay them.
@@ -98,7 +98,7 @@ impl PolicyWorker {
                 None => {
                     self.metrics.counters().decisions.count();
                     self.handle
-                        .decided(id, Verdict::Denied(DeniedVerdict::overload()));
+                        .decided(id, Verdict::Denied(DeniedVerdict::unavailable()));
                 }
             }
         } else {

@@ -3,6 +3,7 @@
 mod counters;
 mod endpoint;
 mod module;
+mod quotas;
 mod snapshot;
 
 pub use counters::{Counter, Counters, Gauge};
@@ -11,21 +12,30 @@ pub(crate) use module::{RoleMeters, Stopwatch};
 pub use snapshot::{Amount, Labels, MetricFamily, MetricKind, MetricSample, Snapshot, Unit};
 
 use module::ModuleMeters;
-use peal_core::{owner::Owner, server::ServerCounts};
+use peal_core::{
+    owner::Owner,
+    quota::{Quota, QuotaRefusals, QuotaReport},
+    server::ServerCounts,
+};
 use std::{
     fmt, fs,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Source of metrics that another component keeps.
 type MetricSource = Box<dyn Fn() -> Vec<MetricFamily> + Send + Sync>;
 
+/// Source of what users hold.
+type QuotaSource = Box<dyn Fn(&mut QuotaReport) + Send + Sync>;
+
 /// Metrics of one server.
 pub struct Metrics {
     counters: Counters,
     modules: ModuleMeters,
     sources: Mutex<Vec<MetricSource>>,
+    quotas: Mutex<Vec<QuotaSource>>,
+    refusals: Mutex<QuotaRefusals>,
     started: SystemTime,
 }
 
@@ -35,6 +45,8 @@ impl Default for Metrics {
             counters: Counters::default(),
             modules: ModuleMeters::default(),
             sources: Mutex::default(),
+            quotas: Mutex::default(),
+            refusals: Mutex::default(),
             started: SystemTime::now(),
         }
     }
@@ -72,6 +84,33 @@ impl Metrics {
             .push(Box::new(source));
     }
 
+    /// Adds a source of what users hold.
+    pub fn show_quotas(&self, source: impl Fn(&mut QuotaReport) + Send + Sync + 'static) {
+        self.quotas
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(source));
+    }
+
+    /// Counts a refusal because of a limit for a user.
+    pub(crate) fn refuse(&self, uid: u32, quota: Quota) {
+        self.refusals().count(uid, quota);
+    }
+
+    /// Returns what each user holds, and how often each was refused.
+    pub fn quotas(&self) -> QuotaReport {
+        let mut report = QuotaReport::default();
+        let sources = self.quotas.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().for_each(|source| source(&mut report));
+        report.refuse(&self.refusals());
+        report
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, QuotaRefusals> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the time since the start of the server.
     pub fn uptime(&self) -> Duration {
         // The system clock may have been set back since the start.
@@ -84,6 +123,7 @@ impl Metrics {
         families.extend(memory());
         families.extend(self.counters.families());
         families.extend(self.modules.families());
+        families.extend(quotas::families(&self.quotas()));
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         families.extend(sources.iter().flat_map(|source| source()));
         Snapshot { families }

@@ -17,6 +17,7 @@ use peal_core::{
     job_control::{
         Cleanup, ControlOverNodes, ControlResult, JobControl, JobControlOperation, NotDone,
     },
+    quota::QuotaReport,
     server::Purpose,
     supported::Supported,
 };
@@ -245,6 +246,10 @@ fn with_user(mut infos: Vec<Info>, uid: u32) -> Vec<Info> {
 }
 
 impl HostEnvironment for HostRouter {
+    fn report_quotas(&self, report: &mut QuotaReport) {
+        self.local.report_quotas(report);
+    }
+
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
         self.local.process_of(proc)
     }

@@ -14,11 +14,15 @@ const LIMITS: ShareLimits = ShareLimits {
     max_connections_per_user: 5,
     max_handshakes_per_user: 2,
     max_partial_frame_bytes_per_user: 8 * FRAME_UNIT,
+    max_partial_frame_bytes_total: 14 * FRAME_UNIT,
     frame_timeout: Duration::from_secs(1),
     max_refusal_delay: Duration::from_secs(1),
     max_message_turns_per_user: 1,
-    max_tools_per_user: 3,
-    max_put_bytes_per_user: 1000,
+    outbox: OutboxLimits {
+        client: 100,
+        user: 100,
+        total: 400,
+    },
 };
 
 fn shares() -> Arc<UserShares> {
@@ -33,20 +37,12 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Returns the usage of a resource by a user, as exported in the metrics.
-fn shown(shares: &UserShares, resource: &str, uid: u32) -> u64 {
-    let families = shares.families();
-    let usage = families
-        .iter()
-        .filter(|family| family.name == "peal_user_usage");
-    let wanted = sample(resource, Some(uid), 0).labels;
-    let found = usage
-        .flat_map(|family| &family.samples)
-        .find(|sample| sample.labels == wanted);
-    found.map_or(0, |sample| match sample.value {
-        Amount::Number(number) => number,
-        ref other => panic!("{other:?}"),
-    })
+/// Returns the usage of a resource by a user, as reported.
+fn shown(shares: &UserShares, quota: Quota, uid: u32) -> u64 {
+    let mut report = QuotaReport::default();
+    shares.report_quotas(&mut report);
+    let used = report.users.get(&uid).and_then(|uses| uses.get(&quota));
+    used.map_or(0, |used| used.held)
 }
 
 #[test]
@@ -107,7 +103,7 @@ fn frame_longer_than_share_takes_all_of_it() {
     let one = shares.connect(1000).unwrap();
     let other = shares.connect(1000).unwrap();
     let long = at_once(one.frame(1 << 40)).unwrap();
-    assert_eq!(shown(&shares, PARTIAL_FRAME_BYTES, 1000), 8 * 1024);
+    assert_eq!(shown(&shares, Quota::PartialFrameBytes, 1000), 8 * 1024);
     let mut waiting = pin!(other.frame(1));
     assert!(at_once(waiting.as_mut()).is_none());
     drop(long);
@@ -229,7 +225,8 @@ proptest! {
                     let own: usize = unfinished.iter().filter(|other| other.uid == *uid).map(|other| other.units).sum();
                     let units = if *uid >= 1000 { bytes.div_ceil(FRAME_UNIT).min(8) } else { 0 };
                     let share = at_once(share.frame(bytes));
-                    prop_assert_eq!(share.is_some(), own + units <= 8);
+                    let all: usize = unfinished.iter().map(|other| other.units).sum();
+                    prop_assert_eq!(share.is_some(), own + units <= 8 && all + units <= 14);
                     unfinished.extend(share.map(|share| Unfinished { uid: *uid, connection: *connection, handshakes: 0, units, _share: share }));
                 }
                 Step::Complete(at) if at < unfinished.len() => drop(unfinished.remove(at)),
@@ -240,9 +237,9 @@ proptest! {
                 let handshakes: usize = own().map(|other| other.handshakes).sum();
                 let units: usize = own().map(|other| other.units).sum();
                 prop_assert!(handshakes <= 2 && units <= 8);
-                prop_assert_eq!(shown(&shares, CONNECTIONS, uid), open.iter().filter(|(_, theirs, _)| *theirs == uid).count() as u64);
-                prop_assert_eq!(shown(&shares, HANDSHAKES, uid), handshakes as u64);
-                prop_assert_eq!(shown(&shares, PARTIAL_FRAME_BYTES, uid), (units * FRAME_UNIT) as u64);
+                prop_assert_eq!(shown(&shares, Quota::Connections, uid), open.iter().filter(|(_, theirs, _)| *theirs == uid).count() as u64);
+                prop_assert_eq!(shown(&shares, Quota::Handshakes, uid), handshakes as u64);
+                prop_assert_eq!(shown(&shares, Quota::PartialFrameBytes, uid), (units * FRAME_UNIT) as u64);
             }
         }
         unfinished.clear();

@@ -10,7 +10,7 @@ use crate::{
         ModuleReply, ModuleRequest, PROTOCOL, SideEffects, TO_RUNTIME,
     },
 };
-use peal_frames::{CodecError, FrameReader, encode};
+use peal_frames::{CodecError, MessageStream, encode};
 use peal_model::{ChainResult, code};
 use peal_sandbox::{
     CallFailure, Engine, EngineSettings, EventCall, HandlerResult, Module, ModuleHealth, Tenant,
@@ -46,7 +46,7 @@ pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
         mut modules,
         services,
     } = further;
-    let mut requests = FrameReader::new(modules.try_clone()?, TO_RUNTIME);
+    let mut requests = MessageStream::new(modules.try_clone()?, TO_RUNTIME);
     let settings = hello.settings;
     let threads = settings.threads.clamp(1, MAX_THREADS);
     let made = if hello.protocol == PROTOCOL {
@@ -82,7 +82,10 @@ pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
         services: Arc::new(ServiceConnection::new(services)?),
         log,
     });
-    let reader = Arc::new(Mutex::new(FrameReader::new(calls.try_clone()?, TO_RUNTIME)));
+    let reader = Arc::new(Mutex::new(MessageStream::new(
+        calls.try_clone()?,
+        TO_RUNTIME,
+    )));
     let writer = Arc::new(Mutex::new(calls));
     for number in 0..threads {
         let (process, trace) = (process.clone(), trace.clone());
@@ -130,7 +133,7 @@ struct RuntimeProcess {
 impl RuntimeProcess {
     /// Takes chains from the server and runs them, until the server closes the connection. Of several
     /// threads that do so, one waits for the next chain while the others run theirs.
-    fn run_chains(&self, reader: &Mutex<FrameReader<UnixStream>>, writer: &Mutex<UnixStream>) {
+    fn run_chains(&self, reader: &Mutex<MessageStream>, writer: &Mutex<UnixStream>) {
         loop {
             let next = lock(reader).next_message::<ChainCall>();
             // The thread for modules sees the end of the connections, too, and ends the process.

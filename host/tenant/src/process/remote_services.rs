@@ -7,7 +7,7 @@ use crate::{
         ServiceRequest, TO_RUNTIME,
     },
 };
-use peal_frames::{FrameReader, encode};
+use peal_frames::{MessageStream, encode};
 use peal_model::{Info, LogRequest, Proc, Status, code};
 use peal_sandbox::{
     CallRecord, DirectoryService, ProcUsage, Recorder, Services, Sink, StateStore, Tenant,
@@ -24,13 +24,13 @@ use std::{
 pub(super) struct ServiceConnection(Mutex<ServiceEnds>);
 
 struct ServiceEnds {
-    reader: FrameReader<UnixStream>,
+    reader: MessageStream,
     writer: UnixStream,
 }
 
 impl ServiceConnection {
     pub(super) fn new(stream: UnixStream) -> io::Result<ServiceConnection> {
-        let reader = FrameReader::new(stream.try_clone()?, TO_RUNTIME);
+        let reader = MessageStream::new(stream.try_clone()?, TO_RUNTIME);
         Ok(ServiceConnection(Mutex::new(ServiceEnds {
             reader,
             writer: stream,

@@ -2,6 +2,7 @@
 use crate::message::{
     LineLevel, MAX_LINES, ModuleNumber, ModuleRecord, QuarantineReport, SideEffects, TraceLine,
 };
+use peal_frames::NamedFields;
 use peal_sandbox::{CallRecord, Quarantined};
 use std::{
     collections::HashMap,
@@ -37,6 +38,7 @@ impl SideEffectLog {
     }
 
     pub(super) fn record(&self, module: ModuleNumber, record: CallRecord) {
+        let record = NamedFields(record);
         self.change(|effects| effects.records.push(ModuleRecord { module, record }));
     }
 
@@ -116,7 +118,7 @@ impl<S: Subscriber> Layer<S> for EffectLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _context: Context<'_, S>) -> bool {
         let level = number(level_of(*metadata.level()));
         metadata.target() == "peal::guest"
-            && metadata.is_event()
+            && !metadata.is_span()
             && level <= self.0.level.load(Ordering::Relaxed)
     }
 

@@ -2,6 +2,7 @@
 //! beside a victim that must not notice it.
 mod beside;
 mod borrowed_groups;
+mod decision_flood;
 mod job_records;
 mod large_components;
 mod log_flood;

@@ -2,7 +2,9 @@
 
 mod checkpoints;
 
-use super::{Action, EventDelivery, RequestId, ServerContext, Upcall, clients::ClientTable};
+use super::{
+    Action, EventDelivery, RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable,
+};
 use crate::{
     MonotonicTime,
     job_control::{
@@ -12,6 +14,7 @@ use crate::{
         RequestedAction, Requestor, STATUS,
     },
     policy,
+    quota::{Quota, QuotaReport},
     targets::ResolvedTargets,
 };
 use peal_model::{
@@ -50,6 +53,13 @@ impl JobControlRequests {
     /// Returns the time at which the next request expires.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
         self.ledger.deadline()
+    }
+
+    /// Adds the open requests of each user to a report.
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport, settings: &StateSettings) {
+        let total = settings.max_controls;
+        report.limit(Quota::JobControlRequests, total.div_ceil(2), Some(total));
+        report.hold(Quota::JobControlRequests, self.ledger.open_by_user());
     }
 
     /// Drops the declarations of a proc.

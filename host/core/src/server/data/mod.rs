@@ -19,6 +19,7 @@ use crate::{
     job::{self, ProcNode, ProcPhase, TrackedJob},
     modex::{Modex, PutShare},
     put_values::SoughtValue,
+    quota::{Quota, QuotaReport, unreserved},
 };
 use peal_model::{
     Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, RankData, Reply, Scope,
@@ -69,6 +70,16 @@ impl DataExchange {
     /// Returns the memory of the values that procs have put, in bytes.
     pub(super) fn charged_bytes(&self) -> usize {
         self.modex.charged_bytes()
+    }
+
+    /// Adds the values of each user to a report.
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport, settings: &StateSettings) {
+        report.limit(
+            Quota::PutBytes,
+            settings.max_put_bytes_per_user,
+            Some(settings.max_put_bytes_total),
+        );
+        report.hold(Quota::PutBytes, self.modex.bytes_by_user());
     }
 
     /// Returns true if a proc has put any value.
@@ -627,12 +638,17 @@ fn participants(
 /// Returns the user that is charged for the values of a proc, and the share of that user.
 fn put_share(ctx: ServerContext<'_>, proc: &Proc) -> PutShare {
     let uid = ctx.clients.uid_of(proc);
-    let max_bytes = if ctx.clients.is_bounded(uid) {
-        ctx.settings.max_put_bytes_per_user
+    let total = ctx.settings.max_put_bytes_total;
+    let (max_bytes, max_total_bytes) = if ctx.clients.is_bounded(uid) {
+        (ctx.settings.max_put_bytes_per_user, unreserved(total))
     } else {
-        usize::MAX
+        (usize::MAX, total)
     };
-    PutShare { uid, max_bytes }
+    PutShare {
+        uid,
+        max_bytes,
+        max_total_bytes,
+    }
 }
 
 /// Returns the job data of a local job, or of a remote job with a proc in a group with the

@@ -86,6 +86,11 @@ impl EventDelivery {
         }
     }
 
+    /// Sets the user that the server runs as.
+    pub(super) fn set_server(&mut self, uid: u32) {
+        self.retained.set_server(uid);
+    }
+
     /// Returns the retained events, for counters.
     pub(super) fn retained(&self) -> &Retained {
         &self.retained
@@ -139,7 +144,7 @@ impl EventDelivery {
                 .take_spill_actions()
                 .into_iter()
                 .map(|chore| match chore {
-                    SpillAction::Spill(at, event) => Action::Spill { at, event },
+                    SpillAction::Spill(at, event, uid) => Action::Spill { at, event, uid },
                     SpillAction::Forget(first, last) => Action::Forget { first, last },
                 }),
         );
@@ -527,10 +532,13 @@ impl EventDelivery {
             .into_iter()
             .filter_map(|id| Some((id, ctx.clients.peer(id)?.proc.clone())))
             .collect();
+        // An event for one user's procs is that user's; one for others is that of its source.
+        let source = || Some(ctx.clients.identity(event.source.as_ref()?)?.uid);
+        let charged = reach.user().or_else(source);
         self.retained.keep(
             delivered,
             head,
-            reach,
+            (reach, charged),
             EventRecipients {
                 direct_recipients,
                 late,

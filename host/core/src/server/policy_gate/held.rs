@@ -1,9 +1,12 @@
 //! Requests that are held for decisions, and the memory that they use.
 use super::{DecisionId, denial::DenialRecipient, groups::GatedGroupCall};
 use crate::{
+    decision_limits::{DecisionLimit, DecisionLimits, DecisionLoad, DecisionUser},
     job_control::{ControlId, JobControlOperation},
+    quota::{Quota, QuotaReport},
     server::{
         Action, PeerId, RequestId, StateSettings, Upcall,
+        clients::ClientTable,
         control::ControlRequester,
         events::{RaiseRequest, remove_codes},
     },
@@ -112,8 +115,8 @@ pub(in crate::server) struct Gate {
     held: BTreeMap<DecisionId, GatedRequest>,
     /// Connections whose admission is undecided.
     entering: BTreeMap<DecisionId, GateLoad>,
-    /// Number of pending decisions of each user.
-    by_user: BTreeMap<Option<u32>, usize>,
+    /// Pending decisions of each user.
+    by_user: BTreeMap<Option<u32>, DecisionLoad>,
     bytes: usize,
     next: u64,
 }
@@ -139,25 +142,56 @@ impl Gate {
         self.held.len() + self.entering.len()
     }
 
-    /// Returns true if one more pending decision exceeds the bounds, overall or of its user. Hooks
-    /// with shadow policies only are not bounded.
-    pub(super) fn is_full(
+    /// Adds the pending decisions of each user to a report.
+    pub(in crate::server) fn report_quotas(
         &self,
+        report: &mut QuotaReport,
         settings: &StateSettings,
+    ) {
+        let DecisionLimits {
+            requests,
+            user_requests,
+            bytes,
+            user_bytes,
+        } = settings.decisions;
+        report.limit(Quota::PendingDecisions, user_requests, Some(requests));
+        report.limit(Quota::PendingDecisionBytes, user_bytes, Some(bytes));
+        let users = || {
+            let users = self.by_user.iter();
+            users.filter_map(|(uid, load)| Some(((*uid)?, load)))
+        };
+        report.hold(
+            Quota::PendingDecisions,
+            users().map(|(uid, load)| (uid, load.requests)),
+        );
+        report.hold(
+            Quota::PendingDecisionBytes,
+            users().map(|(uid, load)| (uid, load.bytes)),
+        );
+    }
+
+    /// Checks that one more pending decision is within the limits, overall and of its user. Hooks
+    /// with shadow policies only are not limited.
+    pub(super) fn check(
+        &self,
+        limits: &DecisionLimits,
         hook: Hook,
-        GateLoad { uid, bytes }: GateLoad,
-    ) -> bool {
-        let StateSettings {
-            max_decisions,
-            max_decision_bytes,
-            ..
-        } = settings;
-        // One user may use half of the bound, so that a flood does not block other users.
-        let own = self.by_user.get(&uid).copied().unwrap_or_default();
-        let full = self.awaited() >= *max_decisions
-            || own >= max_decisions.div_ceil(2)
-            || self.bytes.saturating_add(bytes) > *max_decision_bytes;
-        full && !self.watched.contains(&hook)
+        load: GateLoad,
+        clients: &ClientTable,
+    ) -> Result<(), DecisionLimit> {
+        if self.watched.contains(&hook) {
+            return Ok(());
+        }
+        let own = || self.by_user.get(&load.uid).copied().unwrap_or_default();
+        let user = match load.uid {
+            Some(uid) if clients.is_bounded(uid) => DecisionUser::Bounded(own()),
+            _ => DecisionUser::Exempt,
+        };
+        let all = DecisionLoad {
+            requests: self.awaited(),
+            bytes: self.bytes,
+        };
+        limits.check(all, user, load.bytes)
     }
 
     /// Holds the admission of a connection.
@@ -260,14 +294,17 @@ impl Gate {
 
     fn add(&mut self, GateLoad { uid, bytes }: GateLoad) {
         self.bytes += bytes;
-        *self.by_user.entry(uid).or_default() += 1;
+        let own = self.by_user.entry(uid).or_default();
+        own.requests += 1;
+        own.bytes += bytes;
     }
 
     fn subtract(&mut self, GateLoad { uid, bytes }: GateLoad) {
         self.bytes -= bytes;
-        if let Some(count) = self.by_user.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(own) = self.by_user.get_mut(&uid) {
+            own.requests -= 1;
+            own.bytes -= bytes;
+            if own.requests == 0 {
                 self.by_user.remove(&uid);
             }
         }

@@ -68,6 +68,7 @@ impl ServerState {
     /// Sets the user that the server runs as, and the hooks that have policies.
     pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
         self.clients.set_server(server);
+        self.events.set_server(server.uid);
         self.gate.set_policed(policed.into_iter().collect());
     }
 
@@ -111,8 +112,9 @@ impl ServerState {
                 uid: Some(identity.uid),
                 bytes: bytes_of(&request),
             };
-            if self.gate.is_full(&self.settings, hook, load) {
-                return denial(DeniedVerdict::overload());
+            let limits = &self.settings.decisions;
+            if let Err(limit) = self.gate.check(limits, hook, load, &self.clients) {
+                return denial(DeniedVerdict::overload(limit));
             }
             return AdmissionCheck::Undecided(self.gate.hold_admission(load), Arc::new(request));
         }
@@ -422,15 +424,13 @@ impl ServerState {
         let bytes = bytes_of(&request);
         let recipient = recipient.about(&request.targets);
         // A held request uses memory, so requests beyond the limits are denied at once.
-        if self.gate.is_full(
-            &self.settings,
-            recipient.hook,
-            GateLoad {
-                uid: recipient.uid(),
-                bytes,
-            },
-        ) {
-            return self.denied(recipient, operation, DeniedVerdict::overload());
+        let load = GateLoad {
+            uid: recipient.uid(),
+            bytes,
+        };
+        let limits = &self.settings.decisions;
+        if let Err(limit) = self.gate.check(limits, recipient.hook, load, &self.clients) {
+            return self.denied(recipient, operation, DeniedVerdict::overload(limit));
         }
         let id = self.gate.hold(recipient, bytes, operation);
         vec![Action::Decide {

@@ -259,7 +259,7 @@ fn pending_tool_request_is_denied_when_a_job_takes_its_name() {
 #[test]
 fn one_users_questions_leave_room_for_those_of_others() {
     let mut server = ServerState::new(StateSettings {
-        max_decisions: 4,
+        decisions: decisions(4),
         ..StateSettings::default()
     });
     server.guard(WHO, [Hook::Event]);

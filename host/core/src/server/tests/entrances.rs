@@ -28,7 +28,7 @@ fn asked(entrance: AdmissionCheck) -> Option<DecisionId> {
 #[test]
 fn connections_of_one_user_leave_room_for_those_of_others() {
     let mut server = ServerState::new(StateSettings {
-        max_decisions: 4,
+        decisions: decisions(4),
         ..StateSettings::default()
     });
     server.guard(WHO, [Hook::Connection]);

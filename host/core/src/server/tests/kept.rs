@@ -324,7 +324,7 @@ fn spilled_events_are_recalled_and_lost_ones_counted() {
         .job_events(0..6)
         .into_iter()
         .filter_map(|action| {
-            if let Action::Spill { at, event } = action {
+            if let Action::Spill { at, event, .. } = action {
                 Some((at, event))
             } else {
                 None
@@ -381,7 +381,7 @@ fn spilled_events_of_one_user_have_a_share() {
         .job_events(0..100)
         .into_iter()
         .filter_map(|action| match action {
-            Action::Spill { at, event } => Some((at, event)),
+            Action::Spill { at, event, .. } => Some((at, event)),
             _ => None,
         })
         .collect();
@@ -402,6 +402,63 @@ fn spilled_events_of_one_user_have_a_share() {
     assert_eq!(late.heard(actions).numbers.len(), spilled.len());
     assert_eq!(late.counts().events_lost, 100 - spilled.len() as u64);
     late.stage.server.events.retained().check_empty();
+}
+
+#[test]
+fn spilled_events_are_charged_to_source_and_site_keeps_room() {
+    let mut late = Late::with(StateSettings {
+        retention: RetentionLimits {
+            memory: 0,
+            spill: 8000,
+            user_spill: 4000,
+            ..RetentionLimits::default()
+        },
+        ..StateSettings::default()
+    });
+    let server = &mut late.stage.server;
+    server.guard(UserIdentity { uid: 500, gid: 500 }, []);
+    let user = |uid: u32| UserIdentity { uid, gid: 1 };
+    let job = |uid: u32| Nspace::new(&format!("job-{uid}")).unwrap();
+    for uid in [0, 500, 1001, 1002, 1003, 1004] {
+        server.add_job(JobSpec::new(job(uid), 1, "node", user(uid)));
+    }
+    // Events that each user, and at last the resource manager, raises for the job of user 1004.
+    let mut spilled = |source: Option<u32>| {
+        let event = || Event {
+            code: Status(NEWS),
+            source: source.map(|uid| Proc::new(job(uid), Rank(0))),
+            range: Range::Custom,
+            infos: vec![Info::new(
+                key::PMIX_EVENT_CUSTOM_RANGE,
+                Value::procs([Proc::all(job(1004))]),
+            )],
+        };
+        let mut spill = || {
+            let server = &mut late.stage.server;
+            let event = Arc::new(event());
+            let allowance = EventBudget(0);
+            server.distributed(event, UserScope::Everybody, allowance, MonotonicTime(0))
+        };
+        (0..100)
+            .flat_map(|_| spill())
+            .filter(|action| matches!(action, Action::Spill { .. }))
+            .count()
+    };
+    let counts = [Some(1001), Some(1002), Some(1003), Some(0), Some(500), None].map(&mut spilled);
+    let [first, second, third, root, own, manager] = counts;
+    assert!(first > 4 && root > 0, "{counts:?}");
+    assert!(
+        second < first && second > first / 2,
+        "the users' part ends: {counts:?}"
+    );
+    assert_eq!([third, own, manager], [0; 3], "{counts:?}");
+    let mut report = QuotaReport::default();
+    late.stage.server.report_quotas(&mut report);
+    let used = |uid: u32| report.users[&uid][&Quota::SpilledBytes];
+    assert!(used(1001).held <= 4000 && used(1001).held + used(1002).held <= 7000);
+    assert_eq!(used(1003).refused, 100);
+    assert!(used(0).held > 0, "root takes what is reserved: {report:?}");
+    late.stage.server.events.retained().check();
 }
 
 #[test]
@@ -467,6 +524,7 @@ fn owed_events_are_found_cheaply_and_bounded() {
         retention: RetentionLimits {
             memory: 0,
             index: 2 << 20,
+            user_index: 1 << 20,
             ..RetentionLimits::default()
         },
         ..StateSettings::default()
@@ -494,6 +552,7 @@ fn lost_job_events_are_counted_in_the_next_one() {
     let mut late = Late::with(StateSettings {
         retention: RetentionLimits {
             index: 20_000,
+            user_index: 10_000,
             ..RetentionLimits::default()
         },
         ..StateSettings::default()
@@ -524,6 +583,7 @@ fn job_events_lost_to_a_slow_reader_are_reported_to_it() {
     let mut late = Late::with(StateSettings {
         retention: RetentionLimits {
             index: 20_000,
+            user_index: 10_000,
             ..RetentionLimits::default()
         },
         event_batch: 4,
@@ -590,6 +650,7 @@ fn unread_events_of_one_user_take_no_room_from_others() {
         retention: RetentionLimits {
             memory: 0,
             index,
+            user_index: index / 2,
             ..RetentionLimits::default()
         },
         ..StateSettings::default()

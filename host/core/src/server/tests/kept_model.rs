@@ -209,7 +209,7 @@ impl World {
                     );
                     self.open(peer, Open::Recall(events));
                 }
-                Action::Spill { at, event } => {
+                Action::Spill { at, event, .. } => {
                     assert_eq!(
                         self.store.insert(at, (*event).clone()),
                         None,

@@ -304,6 +304,25 @@ fn monitors_are_cancelled_singly_or_together_by_requester() {
 }
 
 #[test]
+fn monitors_of_one_user_leave_room_for_those_of_others() {
+    let settings = StateSettings {
+        monitors: crate::monitor::MonitorLimits {
+            total: 4,
+            ..StateSettings::default().monitors
+        },
+        ..StateSettings::default()
+    };
+    let other = UserIdentity {
+        uid: WHO.uid + 1,
+        gid: 1,
+    };
+    let mut stage = Stage::with_jobs(settings, &[("job", 3, WHO), ("other", 2, other)]);
+    let answers = [0, 1, 2, 3, 4].map(|peer| status(&stage.beats(peer, "id")));
+    let (ok, full) = (code::PMIX_SUCCESS, code::PMIX_ERR_OUT_OF_RESOURCE);
+    assert_eq!(answers, [ok, ok, full, ok, ok]);
+}
+
+#[test]
 fn file_is_opened_before_answer_and_closed_at_disconnection() {
     let mut stage = Stage::of(1);
     let watch = opened(&stage.file(0));

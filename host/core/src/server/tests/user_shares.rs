@@ -85,6 +85,40 @@ fn values_of_other_users_root_and_servers_user_have_room() {
 }
 
 #[test]
+fn values_of_all_users_leave_a_part_to_root() {
+    let mut stage = stage(2);
+    stage.server.settings.max_put_bytes_total = 3600;
+    let fits = [(1001, 2), (1002, 2), (1003, 0), (0, 1)];
+    for (uid, wanted) in fits {
+        let nspace = Nspace::new(&format!("job-of-{uid}")).unwrap();
+        let identity = UserIdentity { uid, gid: 100 };
+        stage
+            .server
+            .add_job(JobSpec::new(nspace.clone(), 4, "node", identity));
+        let mut put_by = |rank: u32| {
+            stage.peers[0] = stage
+                .server
+                .admit(&Proc::new(nspace.clone(), Rank(rank)), identity)
+                .unwrap()
+                .0;
+            put(&mut stage, 0, 600)
+        };
+        let answers = [0, 1, 2].map(&mut put_by);
+        let is_kept = |actions: &&Vec<Action>| status(actions) == code::PMIX_SUCCESS;
+        assert_eq!(answers.iter().filter(is_kept).count(), wanted, "user {uid}");
+        let refused_by_total = answers.iter().flatten().any(|action| {
+            let Action::PutRefused { refusal, .. } = action else {
+                return false;
+            };
+            refusal
+                .to_string()
+                .ends_with("(server.max_put_bytes_total)")
+        });
+        assert_eq!(refused_by_total, uid == 1003 || uid == 0);
+    }
+}
+
+#[test]
 fn values_go_when_all_procs_of_job_have_ended() {
     let mut stage = stage(2);
     (0..2).for_each(|rank| drop(put(&mut stage, rank, 600)));

@@ -1,0 +1,263 @@
+//! Modules of users in processes of their own, under a server that root starts: the rights of a process,
+//! and what its end costs whom.
+use peal_needs::needs;
+use peal_server::admin::ModuleState;
+use peal_tests::{
+    daemon::{Daemon, Place},
+    guest, peal, run, until,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown},
+        process::CommandExt,
+    },
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// User of the server, which Debian's base has.
+const SERVER_USER: &str = "daemon";
+const SERVER_UID: u32 = 1;
+/// Users with modules. The jobs that the events are about are theirs.
+const USERS: [u32; 2] = [54_321, 54_322];
+
+/// Server with modules of users.
+struct TenantServer {
+    daemon: Daemon,
+    place: Place,
+}
+
+impl TenantServer {
+    fn start(settings: &str, modules: [&str; 2]) -> TenantServer {
+        let place = Place::new();
+        chown(place.path("."), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+        fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+        let below = place.path("users");
+        fs::create_dir(&below).unwrap();
+        for (uid, module) in USERS.into_iter().zip(modules) {
+            let own = below.join(uid.to_string());
+            fs::create_dir(&own).unwrap();
+            fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+            chown(&own, Some(uid), None).unwrap();
+            put_as(uid, &own.join("own.wasm"), fs::read(guest(module)).unwrap());
+            let text = format!("name = {module:?}\npath = \"own.wasm\"\ngrants = [\"logging\"]\n");
+            put_as(uid, &own.join("own.toml"), text);
+        }
+        let cache = place.path("code");
+        place.configure(&format!(
+            "[server]\nuser = {SERVER_USER:?}\n[sandbox]\ncache_dir = {cache:?}\n\
+             [deploy]\nuser_modules_dir = {below:?}\n{settings}"
+        ));
+        let daemon = place.start();
+        for uid in USERS {
+            let user = uid.to_string();
+            daemon.tell(&[
+                "job",
+                "register",
+                &job(uid),
+                "-n",
+                "1",
+                "--uid",
+                &user,
+                "--gid",
+                &user,
+            ]);
+        }
+        until("the modules of both users run", || {
+            let modules = place.modules().modules;
+            modules.len() == 2
+                && modules
+                    .iter()
+                    .all(|module| module.state == ModuleState::Active)
+        });
+        TenantServer { daemon, place }
+    }
+
+    /// Raises an event about the job of a user, as that user.
+    fn raise(&self, uid: u32) -> Command {
+        let listed = self.daemon.tell(&["status", "--json"]);
+        let status: Value = serde_json::from_str(&listed).unwrap();
+        let uri = status["uri"].as_str().unwrap().to_owned();
+        let about = format!("PMIX_EVENT_AFFECTED_PROC={}:0", job(uid));
+        let mut notify = peal(["event", "notify", "-3001", "--info", &about, "--uri", &uri]);
+        notify.uid(uid).gid(uid).current_dir("/");
+        notify
+    }
+
+    /// Watches events. Returns their chains one by one.
+    fn watch(&self) -> impl Iterator<Item = Value> + use<> {
+        let mut watching = self
+            .daemon
+            .verb(&["event", "watch", "--json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+        lines.map(move |line| {
+            let _until_dropped = &mut watching;
+            let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            event["chains"].clone()
+        })
+    }
+}
+
+/// Writes a file of a user.
+fn put_as(uid: u32, path: &Path, bytes: impl AsRef<[u8]>) {
+    fs::write(path, bytes).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    chown(path, Some(uid), None).unwrap();
+}
+
+fn job(uid: u32) -> String {
+    format!("job-{uid}")
+}
+
+/// Process that runs the modules of a user.
+fn process(uid: u32) -> Option<u32> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid = entry.unwrap().file_name().to_str()?.parse::<u32>().ok()?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        (line.split('\0').nth(1) == Some("tenant")
+            && status(pid, "Uid")?.contains(&uid.to_string()))
+        .then_some(pid)
+    });
+    processes.max()
+}
+
+/// Value of a line of `/proc/PID/status`, if the process exists.
+fn status(pid: u32, key: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+#[needs(prepared, root)]
+#[test]
+fn modules_of_a_user_run_as_that_user_without_rights() {
+    let server = TenantServer::start("", ["report", "echo"]);
+    for uid in USERS {
+        let pid = process(uid).unwrap();
+        assert_eq!(
+            status(pid, "Uid").unwrap(),
+            format!("{uid} {uid} {uid} {uid}")
+        );
+        // The group may read the code that was compiled for the user.
+        assert_eq!(status(pid, "Gid").unwrap(), "1 1 1 1");
+        assert_eq!(status(pid, "Groups").unwrap(), "");
+        for kind in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
+            assert_eq!(status(pid, kind).unwrap(), "0000000000000000", "{kind}");
+        }
+        assert_eq!(status(pid, "Seccomp").unwrap(), "2");
+        assert_eq!(status(pid, "NoNewPrivs").unwrap(), "1");
+        // Nor can other processes of the user look into it.
+        let mut look = Command::new("cat");
+        look.arg(format!("/proc/{pid}/environ")).uid(uid).gid(uid);
+        let told = run(&mut look).expect_status(1).stderr;
+        assert!(told.contains("Permission denied"), "{told}");
+        // The code is the server's: the user can neither read nor change it.
+        let code = server.place.path("code-for-users").join(uid.to_string());
+        let found = fs::metadata(&code).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (SERVER_UID, 0o750));
+        let mut list = Command::new("ls");
+        list.arg(&code).uid(uid).gid(uid).current_dir("/");
+        run(&mut list).expect_status(2);
+    }
+}
+
+#[needs(prepared, root)]
+#[test]
+fn ended_process_costs_its_user_one_call() {
+    let server = TenantServer::start("", ["report", "echo"]);
+    let mut chains = server.watch();
+    let mut next = || {
+        let chains = chains.next().unwrap();
+        let result = &chains[0]["results"][0]["status"]["name"];
+        let uid = chains[0]["owner"]["user"].as_u64().unwrap();
+        (uid, result.as_str().unwrap().to_owned())
+    };
+    let raise = |uid: u32| drop(run(&mut server.raise(uid)).expect_status(0));
+    let handled = "PMIX_EVENT_NO_ACTION_TAKEN".to_owned();
+    let [first, second] = USERS;
+    let [of_first, of_second] = USERS.map(u64::from);
+    raise(first);
+    assert_eq!(next(), (of_first, handled.clone()));
+    raise(second);
+    assert_eq!(next(), (of_second, handled.clone()));
+    let others = process(second).unwrap();
+    for end in [Signal::KILL, Signal::SEGV, Signal::ABORT] {
+        let pid = process(first).unwrap();
+        // It takes no event any more, so that its end falls into a call.
+        signal(pid, Signal::STOP);
+        raise(first);
+        raise(second);
+        assert_eq!(
+            next(),
+            (of_second, handled.clone()),
+            "the other user does not wait"
+        );
+        signal(pid, end);
+        signal(pid, Signal::CONT);
+        let lost = "PEAL_ERR_MODULE_UNAVAILABLE".to_owned();
+        assert_eq!(next(), (of_first, lost));
+        // A process that ended several times is started again after a pause.
+        until("the next process takes calls", || {
+            raise(first);
+            next() == (of_first, handled.clone())
+        });
+    }
+    assert_eq!(
+        process(second),
+        Some(others),
+        "the other user's process goes on"
+    );
+    server.daemon.tell(&["stop", "--wait"]);
+    for uid in USERS {
+        until("the processes end with the server", || {
+            process(uid).is_none()
+        });
+    }
+}
+
+#[needs(prepared, root)]
+#[test]
+fn calls_in_process_of_a_user_are_recorded_and_replay() {
+    let trail = tempfile::tempdir().unwrap();
+    chown(trail.path(), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+    let path = trail.path().join("trail.db");
+    let audit = format!("[audit]\npath = {path:?}\non_failure = \"deny\"\n");
+    let server = TenantServer::start(&audit, ["report", "echo"]);
+    let mut chains = server.watch();
+    for uid in [USERS[0], USERS[1], USERS[0]] {
+        run(&mut server.raise(uid)).expect_status(0);
+        let chains = chains.next().unwrap();
+        assert_eq!(chains[0]["owner"]["user"], uid, "{chains}");
+    }
+    server.daemon.tell(&["stop", "--wait"]);
+    // Root cannot take code from the server's cache, and compiles anew.
+    let mut replay = peal(["audit", "replay", "--config"]);
+    let told = run(replay.arg(server.place.path("peal.toml"))).expect_status(0);
+    // The starts of three instances or more, and three events.
+    assert!(told.stdout.contains(" 0 differ"), "{}", told.stdout);
+    let user = USERS[0].to_string();
+    let list = [
+        "audit", "list", "--kind", "call", "--user", &user, "--config",
+    ];
+    let listed = run(peal(list).arg(server.place.path("peal.toml"))).expect_status(0);
+    assert_eq!(
+        listed.stdout.matches("event -3001").count(),
+        2,
+        "{}",
+        listed.stdout
+    );
+}
