@@ -8,11 +8,16 @@ use std::{collections::BTreeSet, fs, process::Command};
 /// Exposure of the service by `systemd-analyze security`, in tenths. Below 50 it is "OK".
 const EXPOSURE: &str = "40";
 
+/// Capability with which the supervisor creates directories and the key of the audit trail. It drops it
+/// then.
+const OF_THE_START: &str = "CAP_DAC_OVERRIDE";
+
 #[test]
-fn unit_has_capabilities_of_supervisor() {
+fn unit_has_capabilities_of_supervisor_and_its_start() {
     let allowed: BTreeSet<String> = service_unit::words("CapabilityBoundingSet").collect();
-    let needed = ProcessRole::Supervisor.access().capability_names();
-    assert_eq!(allowed, needed.into_iter().collect());
+    let of_role = ProcessRole::Supervisor.access().capability_names();
+    let needed = of_role.into_iter().chain([OF_THE_START.to_owned()]);
+    assert_eq!(allowed, needed.collect());
 }
 
 #[test]

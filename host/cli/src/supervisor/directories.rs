@@ -110,25 +110,14 @@ fn create(path: &Path, mode: u32, account: &ServerAccount) -> io::Result<()> {
         .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
         .collect();
     for path in missing.into_iter().rev() {
-        let create = || DirBuilder::new().mode(mode).create(path);
-        let is_below_own = path
-            .parent()
-            .and_then(|above| fs::metadata(above).ok())
-            .is_some_and(|above| above.uid() == account.identity.uid);
-        let created = if is_below_own {
-            // Root may write there only with a capability that its unit does not have.
-            as_user::run(account.identity, create)?
-        } else {
-            create()
-        };
-        match created {
+        match DirBuilder::new().mode(mode).create(path) {
             // `create` fails where something exists, so this is no link of somebody else.
-            Ok(()) if is_below_own => {}
-            Ok(()) => chown(path, Some(account.identity.uid), Some(account.identity.gid))?,
+            Ok(()) => {}
             // Another server was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(error),
         }
+        chown(path, Some(account.identity.uid), Some(account.identity.gid))?;
     }
     Ok(())
 }
@@ -145,6 +134,7 @@ fn open_to_group(path: &Path, account: &ServerAccount) -> io::Result<()> {
         if is_own && found.mode() & GROUP_ENTERS == 0 {
             let mode = (found.mode() & 0o7777) | GROUP_ENTERS;
             let open = || fs::set_permissions(directory, fs::Permissions::from_mode(mode));
+            // Root may do so only with a capability that its unit does not have.
             as_user::run(account.identity, open)??;
         }
     }
