@@ -176,6 +176,14 @@ impl Site {
     /// Starts a server as a service manager does. Returns it and its address.
     fn start(&self) -> (Daemon, String) {
         let daemon = self.place.start();
+        // A component whose compilation was killed is not compiled again by the same server.
+        until("the module of the user is active", || {
+            let modules = self.place.modules().modules;
+            let mut active = modules
+                .iter()
+                .filter(|module| module.state.to_string() == "active");
+            active.any(|module| module.name == format!("{USER}/echo"))
+        });
         let user = USER.to_string();
         daemon.tell(&[
             "job", "register", "job", "-n", "1", "--uid", &user, "--gid", &user,
