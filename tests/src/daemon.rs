@@ -175,6 +175,25 @@ impl Daemon {
         self.child.as_ref().unwrap().id()
     }
 
+    /// Returns the processes that this process has started.
+    pub fn children(&self) -> Vec<u32> {
+        let pid = self.pid();
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        list.unwrap_or_default()
+            .split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect()
+    }
+
+    /// Returns the process of this supervisor that runs a verb of `peal`.
+    pub fn child(&self, verb: &str) -> Option<u32> {
+        let runs = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(verb.as_bytes())
+        };
+        self.children().into_iter().find(runs)
+    }
+
     /// Returns a command that uses this server, not started yet.
     pub fn verb(&self, args: &[&str]) -> Command {
         let mut command = peal(args);

@@ -20,6 +20,7 @@ pub mod projects;
 pub mod raw_client;
 pub mod rng;
 pub mod server_loss;
+pub mod service_unit;
 pub mod shell;
 pub mod shell_job;
 pub mod spawn;

@@ -36,8 +36,13 @@ pub fn build(root: &Path, profile: LibraryProfile) -> Result<()> {
 /// library of the tests stays as it is. Returns the directory.
 pub fn build_for_bench(root: &Path) -> Result<PathBuf> {
     let directory = root.join("target/libpmix-bench/lib");
-    build_into(root, LibraryProfile::Shipped, &directory)?;
+    build_shipped(root, &directory)?;
     Ok(directory)
+}
+
+/// Builds the library as it is shipped, and lays it out in this directory.
+pub fn build_shipped(root: &Path, directory: &Path) -> Result<()> {
+    build_into(root, LibraryProfile::Shipped, directory).map(drop)
 }
 
 /// Builds the library, lays it out in this directory, and returns its path.

@@ -168,6 +168,11 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             runs("script", &["--version"]),
         ),
         need(
+            "systemd",
+            "needs systemd-analyze (Debian: systemd)",
+            runs("systemd-analyze", &["--version"]),
+        ),
+        need(
             "git",
             "needs a git repository",
             root.join(".git").exists() && runs("git", &["--version"]),

@@ -120,7 +120,10 @@ impl Soak {
                 "random_calls::",
             ]))?;
         }
-        println!("\n== {KILLS} servers with an audit trail killed at any moment, seed {seed}");
+        println!(
+            "\n== {KILLS} servers with an audit trail, and {KILLS} of each process of such a server, killed at any \
+             moment, seed {seed}"
+        );
         let mut kills = cargo(root);
         kills
             .env("PEAL_KILLS", KILLS.to_string())
@@ -133,7 +136,7 @@ impl Soak {
             "logging",
             "--",
             "--nocapture",
-            "told_requests_are_in_trail",
+            "are_in_trail_after",
         ]))?;
         println!("\n== {GROUPS} simulations of groups in which procs and servers die, seed {seed}");
         let mut groups = cargo(root);

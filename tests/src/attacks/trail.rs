@@ -3,7 +3,7 @@
 use super::{connection::AdmittedConnection, own_tool, print_times};
 use crate::raw_client::{encoded, hello};
 use anyhow::{Context, Result, ensure};
-use peal_model::{Info, Key, Nspace, Proc, Range, Rank, Request, Status, Value, key};
+use peal_model::{Info, Key, KeyName, Nspace, Proc, Range, Rank, Request, Status, Value, key};
 use rustix::net::sockopt::set_socket_linger;
 use std::{
     io::{Read, Write},
@@ -13,8 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Code of the events by which decisions are measured.
-const EVENT: Status = Status(-4243);
+/// Info that numbers an event.
+pub const NUMBER: KeyName = KeyName("test.number");
+/// Code of the events about which policies decide.
+pub const EVENT: Status = Status(-4243);
 /// Text that a user without a job sends in a handshake, or a requester in an event. No record about
 /// other users may contain it.
 pub const SAID: &str = "said by a stranger";
@@ -107,6 +109,22 @@ pub fn decide(server: SocketAddr, count: usize) -> Result<()> {
         times.push(start.elapsed());
     }
     print_times(times)
+}
+
+/// Raises events with numbers from `first` on as a tool of this process's user, until the server is gone.
+/// Prints the number of each event that the server has granted.
+pub fn raise_numbered(server: SocketAddr, first: u64) -> Result<()> {
+    let mut raiser = AdmittedConnection::connect(server, &own_tool("numbering"))?;
+    for number in first.. {
+        let numbered = Info::new(NUMBER, Value::Uint64(number));
+        match raiser.ask(&event(vec![numbered])) {
+            Ok(status) if status.is_success() => println!("{number}"),
+            Ok(_) => {}
+            // The server was ended.
+            Err(_) => break,
+        }
+    }
+    Ok(())
 }
 
 /// Raises events whose infos mark as secret the contents of records about other users: words of the

@@ -33,6 +33,8 @@
 //! - `peal-attack name-secrets SERVER JOB` and `large-secrets SERVER COUNT` raise events with
 //!   secrets.
 //! - `peal-attack decide SERVER COUNT` is the victim, and measures decisions.
+//! - `peal-attack raise-numbered SERVER FIRST` raises events until the server is gone, and prints the
+//!   numbers of those that were granted.
 //! - `peal-attack tell-secret SERVER SECRET` raises an event with a secret of its own.
 use anyhow::{Context, Result, bail};
 use peal_tests::attacks::{
@@ -140,6 +142,10 @@ fn main() -> Result<()> {
         ["decide", server, count] => trail::decide(
             server.parse().context("SERVER")?,
             count.parse().context("COUNT")?,
+        ),
+        ["raise-numbered", server, first] => trail::raise_numbered(
+            server.parse().context("SERVER")?,
+            first.parse().context("FIRST")?,
         ),
         ["tell-secret", server, secret] => {
             trail::tell_secret(server.parse().context("SERVER")?, secret)

@@ -307,13 +307,14 @@ async fn journal_written_by_others_is_reported_and_not_taken_over() {
     place.start();
 }
 
-/// Returns the number of times that servers are killed: a few in the tests, and `PEAL_KILLS` in a
-/// soak.
-fn kills() -> u32 {
-    std::env::var("PEAL_KILLS").map_or(5, |kills| kills.parse().unwrap())
+/// Returns the number of times that processes are killed in a soak, which is `PEAL_KILLS`; none in the
+/// tests, where a few are enough.
+pub(super) fn kills() -> Option<u32> {
+    let kills = std::env::var("PEAL_KILLS").ok()?;
+    Some(kills.parse().unwrap())
 }
 
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     std::env::var("PEAL_KILL_SEED").map_or(7, |seed| seed.parse().unwrap())
 }
 
@@ -326,7 +327,8 @@ async fn answered_requests_are_in_trail_after_server_is_killed() {
     let mut next = 0;
     let mut random = SplitMix64(seed());
     let mut journalled = 0;
-    for round in 0..kills() {
+    let kills = kills().unwrap_or(5);
+    for round in 0..kills {
         let server = place.start();
         // All grants of the previous server are in the trail. The last of them come from the
         // journal.
@@ -386,12 +388,12 @@ async fn answered_requests_are_in_trail_after_server_is_killed() {
             )
         })
         .count();
-    assert_eq!(gaps as u32, kills());
+    assert_eq!(gaps as u32, kills);
     let verified = verified(&place);
     assert_eq!((verified.findings, verified.waiting), (Vec::new(), None));
     println!(
         "{} kills, {} decisions told, {} records, {journalled} of them out of the journal, all verified",
-        kills(),
+        kills,
         told.len(),
         verified.records
     );

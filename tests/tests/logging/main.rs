@@ -6,5 +6,6 @@ mod channels;
 mod gateways;
 mod job_output;
 mod policies;
+mod process_kills;
 mod replay_errors;
 mod sinks;

@@ -359,9 +359,25 @@ fn is_row(line: &str) -> bool {
     line.starts_with("| ") && !line.ends_with("| shown by |")
 }
 
+/// Number of findings of the security review.
+const FINDINGS: u32 = 16;
+
 #[test]
 fn each_threat_names_tests_that_exist() {
     check_named_tests("THREATS.md", 40, is_row);
+}
+
+#[test]
+fn each_finding_of_security_review_names_tests() {
+    let text = fs::read_to_string(root().join("THREATS.md")).unwrap();
+    let (_, rest) = text
+        .split_once("## Findings of the security review\n")
+        .unwrap();
+    let (section, _) = rest.split_once("\n## ").unwrap();
+    let rows = section.lines().filter(|line| is_row(line));
+    let numbers = rows.filter_map(|line| line.split(' ').nth(1)?.parse::<u32>().ok());
+    // That the tests exist is checked with those of all rows.
+    assert!(numbers.eq(1..=FINDINGS), "a finding has no row");
 }
 
 #[test]

@@ -7,3 +7,4 @@ mod examples;
 mod foreign_servers;
 mod naming;
 mod readme;
+mod service_unit;

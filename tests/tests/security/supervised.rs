@@ -6,8 +6,8 @@ use peal_needs::needs;
 use peal_store::Filter;
 use peal_tests::{
     c_program,
-    daemon::{Daemon, Place},
-    finish, peal, run, until,
+    daemon::{Daemon, Place, wrapped},
+    finish, peal, run, service_unit, until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -19,7 +19,7 @@ use std::{
         process::CommandExt,
     },
     path::Path,
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 /// User of the server, which Debian's base has.
@@ -41,26 +41,9 @@ fn uid(pid: u32) -> Option<u32> {
     status(pid, "Uid")?.split_whitespace().next()?.parse().ok()
 }
 
-fn children(pid: u32) -> Vec<u32> {
-    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_whitespace()
-        .map(|pid| pid.parse().unwrap())
-        .collect()
-}
-
-fn command_line(pid: u32) -> Vec<String> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes)
-        .split('\0')
-        .map(str::to_owned)
-        .collect()
-}
-
 /// Child of the supervisor that runs this verb of `peal`.
 fn child(daemon: &Daemon, verb: &str) -> u32 {
-    let found = children(daemon.pid())
-        .into_iter()
-        .find(|pid| command_line(*pid).get(1).is_some_and(|word| word == verb));
+    let found = daemon.child(verb);
     found.unwrap_or_else(|| panic!("no process runs {verb}"))
 }
 
@@ -176,6 +159,43 @@ fn lost_helper_is_replaced_and_clients_are_admitted() {
         hello();
         assert_ne!(child(&daemon, "helper"), helper);
     }
+}
+
+#[needs(prepared, root, libpmix)]
+#[test]
+fn server_works_with_capabilities_of_its_unit() {
+    let place = place("");
+    // Directories of several levels, all missing, below one of the server's user.
+    let [store, trail, cache] = [
+        "var/lib/store.db",
+        "var/lib/audit/audit.db",
+        "var/cache/code",
+    ]
+    .map(|path| place.path(path));
+    place.configure(&format!(
+        "[server]\nuser = {SERVER_USER:?}\n[store]\npath = {store:?}\n[audit]\npath = {trail:?}\n\
+         on_failure = \"deny\"\n[sandbox]\ncache_dir = {cache:?}\n"
+    ));
+    let allowed: Vec<String> = service_unit::words("CapabilityBoundingSet")
+        .map(|name| name.replace("CAP_", "+").to_lowercase())
+        .collect();
+    let daemon = place.start_under(|serve| {
+        let mut setpriv = Command::new("setpriv");
+        setpriv.arg("--no-new-privs");
+        setpriv.arg(format!("--bounding-set=-all,{}", allowed.join(",")));
+        wrapped(setpriv, &serve)
+    });
+    for path in [&store, &trail, &cache] {
+        assert_eq!(fs::metadata(path).unwrap().uid(), SERVER_UID, "{path:?}");
+    }
+    register(&daemon, "theirs");
+    let dir = own_program(&c_program("monitor"));
+    let mut proc = daemon.proc("theirs", 0, &dir.path().join("program"));
+    proc.arg("file").arg(dir.path().join("log"));
+    proc.uid(USER).gid(USER).current_dir("/");
+    proc.env("TMPDIR", dir.path());
+    let lines = run(&mut proc).expect_status(0).by_rank();
+    assert_eq!(lines[1], "rank 0: a file: SUCCESS (0)");
 }
 
 /// Place with an audit trail, whose key is beside it.
@@ -315,7 +335,7 @@ fn lost_signer_is_replaced_and_the_trail_verifies() {
         let mut client = TcpStream::connect(address.as_str()).unwrap();
         client.write_all(&[0xff; 64]).unwrap();
         until("a record is sealed", || last_record(&place) > before);
-        assert_ne!(child(&daemon, "audit-signer"), signer);
+        assert_ne!(daemon.child("audit-signer"), Some(signer));
     }
     // The trail is written again a moment after the signer is there.
     until("the trail is written again", || {
@@ -333,7 +353,7 @@ fn all_processes_end_with_the_server_or_the_supervisor() {
     for victim in ["server", "supervisor"] {
         let place = place("");
         let daemon = place.start();
-        let processes = children(daemon.pid());
+        let processes = daemon.children();
         let server = child(&daemon, "serve");
         kill(if victim == "server" {
             server

@@ -5,6 +5,7 @@ use super::{
     launch::{self, Scratch},
     launchers::{self, LauncherJob},
     memory,
+    processes::{self, UserProcess},
     programs::Programs,
     registering::{self, Installed},
     start, turns,
@@ -56,6 +57,16 @@ pub enum MeasuredWork {
     },
     /// Registrations of jobs.
     Register { installed: Installed, count: u32 },
+    /// Starts of a server with all its processes.
+    ServerStart { count: u32 },
+    /// Memory of all processes of a server without clients.
+    IdleMemory,
+    /// Events through modules of a user.
+    UserChain {
+        process: UserProcess,
+        count: u32,
+        warm: u32,
+    },
     /// Starts of an MPI program.
     Start {
         launcher: start::Launcher,
@@ -213,6 +224,13 @@ impl Arm {
             MeasuredWork::Register { installed, count } => {
                 registering::time(programs, *installed, *count)?
             }
+            MeasuredWork::ServerStart { count } => processes::start_time(programs, *count)?,
+            MeasuredWork::IdleMemory => processes::idle_memory(programs)?,
+            MeasuredWork::UserChain {
+                process,
+                count,
+                warm,
+            } => processes::user_chain(programs, *process, *count, *warm)?,
             MeasuredWork::Start {
                 launcher,
                 release,

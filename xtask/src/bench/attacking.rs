@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use std::{
     fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
 };
 
@@ -256,6 +257,13 @@ pub fn time(
 
 /// Returns the command that runs `peal-attack` as a user.
 fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command {
+    let mut command = as_user(uid, &programs.attack);
+    command.args(args.iter().map(AsRef::as_ref));
+    command
+}
+
+/// Returns a command that runs a program as a user.
+pub fn as_user(uid: u32, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args([
         format!("--reuid={uid}"),
@@ -263,10 +271,7 @@ fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command 
         "--clear-groups".to_owned(),
     ]);
     // The user may not be able to enter the directory of this process.
-    command
-        .arg(&programs.attack)
-        .args(args.iter().map(AsRef::as_ref))
-        .current_dir("/");
+    command.arg(program).current_dir("/");
     command
 }
 

@@ -64,6 +64,11 @@ fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory>
     Ok(memory)
 }
 
+/// Returns the proportional memory of a process in KiB, when it no longer changes.
+pub fn proportional_at_rest(pid: u32) -> Result<f64> {
+    Ok(at_rest(pid)?.pss)
+}
+
 fn at_rest(pid: u32) -> Result<Memory> {
     let start = Instant::now();
     let mut before = memory(pid)?;

@@ -8,6 +8,7 @@ mod launchers;
 mod machine;
 mod memory;
 mod plan;
+mod processes;
 mod programs;
 mod registering;
 mod report;
@@ -102,6 +103,9 @@ pub enum Group {
     Trace,
     /// The work of a user while another one attacks the server; only as root
     Attack,
+    /// Start and memory of a server with all its processes, and an event through handlers of a user in
+    /// a process of their own; only as root
+    Processes,
     /// A job that is registered while large components of a user are compiled
     Register,
     /// An MPI program that says hello, from the start of its launcher to the end

@@ -56,12 +56,17 @@ impl Result {
             ours,
             peer,
             ratio,
-            verdict: verdict(row.must, ours, ratio),
+            verdict: verdict(row.must, ours, peer, ratio),
         }
     }
 }
 
-fn verdict(must: ResultBound, ours: Option<Spread>, ratio: Option<Spread>) -> Verdict {
+fn verdict(
+    must: ResultBound,
+    ours: Option<Spread>,
+    peer: Option<Spread>,
+    ratio: Option<Spread>,
+) -> Verdict {
     let (number, holds): (_, fn(f64, f64) -> bool) = match must {
         ResultBound::Nothing => {
             return if ours.is_some() {
@@ -87,6 +92,11 @@ fn verdict(must: ResultBound, ours: Option<Spread>, ratio: Option<Spread>) -> Ve
         ResultBound::AtMost(most) => (ours.map(|ours| (ours.median, most)), |number, most| {
             number <= most
         }),
+        ResultBound::MoreByAtMost(most) => (
+            ours.zip(peer)
+                .map(|(ours, peer)| (ours.median - peer.median, most)),
+            |number, most| number <= most,
+        ),
     };
     match number {
         None => Verdict::Missing,
@@ -231,6 +241,7 @@ fn must(row: &ResultRow) -> String {
         ResultBound::Nothing => String::new(),
         ResultBound::RatioAtMost(most) => format!("ratio <= {}", fine(most)),
         ResultBound::RatioAtLeast(least) => format!("ratio >= {}", fine(least)),
+        ResultBound::MoreByAtMost(most) => format!("<= {} {} more", rounded(most), row.unit),
         ResultBound::AtMost(most) => format!("<= {} {}", rounded(most), row.unit)
             .trim_end()
             .to_owned(),
@@ -302,15 +313,20 @@ mod tests {
             (ResultBound::RatioAtLeast(1.1), Verdict::Fail),
             (ResultBound::AtMost(1.0), Verdict::Pass),
             (ResultBound::AtMost(0.0), Verdict::Fail),
+            (ResultBound::MoreByAtMost(0.0), Verdict::Pass),
+            (ResultBound::MoreByAtMost(-0.1), Verdict::Fail),
             (ResultBound::Nothing, Verdict::None),
         ] {
-            assert_eq!(verdict(must, spread, spread), expected, "{must:?}");
+            assert_eq!(verdict(must, spread, spread, spread), expected, "{must:?}");
         }
         assert_eq!(
-            verdict(ResultBound::RatioAtMost(1.0), spread, None),
+            verdict(ResultBound::RatioAtMost(1.0), spread, spread, None),
             Verdict::Missing
         );
-        assert_eq!(verdict(ResultBound::Nothing, None, None), Verdict::Missing);
+        assert_eq!(
+            verdict(ResultBound::Nothing, None, None, None),
+            Verdict::Missing
+        );
     }
 
     #[test]

@@ -4,7 +4,11 @@ use super::{
     programs::Programs,
 };
 use anyhow::{Result, ensure};
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, os::unix::fs::chown, path::PathBuf, process::Command};
+
+/// User of a supervised server, which Debian's base has.
+const SERVER_USER: &str = "daemon";
+const SERVER_UID: u32 = 1;
 
 /// Directory of a server's configuration, socket and files.
 pub struct ServerDirectory<'a> {
@@ -25,23 +29,12 @@ impl ServerDirectory<'_> {
 
     /// Starts a server with this configuration, and waits until it answers.
     pub fn start(&self, config: &str) -> Result<Running> {
-        let path = self.path("peal.toml");
         let cache = self.path("cache");
         // The confinement is off: the components are in the repository, which may be in a home
         // directory.
-        fs::write(
-            &path,
-            format!("{config}\n[sandbox]\ncache_dir = {cache:?}\n[confinement]\nmode = \"off\"\n"),
-        )?;
-        let mut serve = Command::new(&self.programs.peal);
-        serve
-            .arg("serve")
-            .arg("--config")
-            .arg(path)
-            .arg("--socket")
-            .arg(self.socket())
-            .env_remove("PEAL_LOG");
-        let mut server = Running::start(serve, self.scratch)?;
+        let mut server = self.serve(&format!(
+            "{config}\n[sandbox]\ncache_dir = {cache:?}\n[confinement]\nmode = \"off\"\n"
+        ))?;
         server.until("it serves", || {
             Ok(self
                 .command(&["status"])
@@ -51,6 +44,54 @@ impl ServerDirectory<'_> {
                 .then_some(()))
         })?;
         Ok(server)
+    }
+
+    fn serve(&self, config: &str) -> Result<Running> {
+        let path = self.path("peal.toml");
+        fs::write(&path, config)?;
+        let mut serve = Command::new(&self.programs.peal);
+        serve
+            .arg("serve")
+            .arg("--config")
+            .arg(path)
+            .arg("--socket")
+            .arg(self.socket())
+            .env_remove("PEAL_LOG");
+        Running::start(serve, self.scratch)
+    }
+
+    /// Starts a server with this configuration as it is shipped: root supervises it, and it runs confined
+    /// as a user of its own. Waits for the line that says that it is ready.
+    pub fn start_supervised(&self, config: &str) -> Result<Running> {
+        ensure!(
+            rustix::process::geteuid().is_root(),
+            "only root can start a server of another user"
+        );
+        chown(self.path("."), Some(SERVER_UID), Some(SERVER_UID))?;
+        let cache = self.path("cache");
+        // The components are in the repository, which may be in a home directory.
+        let components = &self.programs.components;
+        let mut server = self.serve(&format!(
+            "{config}\n[sandbox]\ncache_dir = {cache:?}\n[server]\nuser = {SERVER_USER:?}\n\
+             [confinement]\nread_only_paths = [{components:?}]\n"
+        ))?;
+        server.until("it is ready", || {
+            let printed = fs::read_to_string(self.path("stderr"))?;
+            Ok(printed.contains("ready: ").then_some(()))
+        })?;
+        Ok(server)
+    }
+
+    /// Returns the verbs of `peal` that the processes run which a supervisor has started.
+    pub fn children(&self, server: &Running) -> Result<Vec<String>> {
+        let pid = server.pid();
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        let verbs = list.split_whitespace().map(|child| {
+            let line = fs::read(format!("/proc/{child}/cmdline"))?;
+            let verb = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+            Ok(String::from_utf8_lossy(verb).into_owned())
+        });
+        verbs.collect()
     }
 
     /// Runs `peal` with these arguments, and returns its output.

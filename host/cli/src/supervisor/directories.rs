@@ -7,6 +7,7 @@ use peal_system::as_user;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::{
     fs::{self, DirBuilder},
+    io,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown},
     path::{Path, PathBuf},
 };
@@ -103,7 +104,7 @@ fn needed(config: &Config, account: &ServerAccount, socket: &Path) -> Vec<Server
 }
 
 /// Creates a directory and those above it that are missing. They belong to the server's user.
-fn create(path: &Path, mode: u32, account: &ServerAccount) -> std::io::Result<()> {
+fn create(path: &Path, mode: u32, account: &ServerAccount) -> io::Result<()> {
     let missing: Vec<&Path> = path
         .ancestors()
         .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
@@ -113,7 +114,7 @@ fn create(path: &Path, mode: u32, account: &ServerAccount) -> std::io::Result<()
             // `create` fails where something exists, so this is no link of somebody else.
             Ok(()) => {}
             // Another server was faster.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(error),
         }
         chown(path, Some(account.identity.uid), Some(account.identity.gid))?;
@@ -126,13 +127,15 @@ const GROUP_ENTERS: u32 = 0o010;
 
 /// Lets the group of the server's user enter this directory and those above it, as far as they are the
 /// server's own. Processes of users have this group, and read the code that was compiled for them.
-fn open_to_group(path: &Path, account: &ServerAccount) -> std::io::Result<()> {
+fn open_to_group(path: &Path, account: &ServerAccount) -> io::Result<()> {
     for directory in path.ancestors() {
         let found = fs::metadata(directory)?;
         let is_own = found.uid() == account.identity.uid && found.gid() == account.identity.gid;
         if is_own && found.mode() & GROUP_ENTERS == 0 {
             let mode = (found.mode() & 0o7777) | GROUP_ENTERS;
-            fs::set_permissions(directory, fs::Permissions::from_mode(mode))?;
+            let open = || fs::set_permissions(directory, fs::Permissions::from_mode(mode));
+            // Root may do so only with a capability that its unit does not have.
+            as_user::run(account.identity, open)??;
         }
     }
     Ok(())

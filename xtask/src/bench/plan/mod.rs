@@ -5,6 +5,7 @@ mod handlers;
 mod launchers;
 mod libpmix;
 mod load;
+mod processes;
 mod server;
 mod start;
 
@@ -157,6 +158,8 @@ pub enum ResultBound {
     RatioAtLeast(f64),
     /// Upper bound of Peal's value.
     AtMost(f64),
+    /// Upper bound of what Peal's value is more than the peer's.
+    MoreByAtMost(f64),
 }
 
 const C: &str = "libpmix";
@@ -211,6 +214,7 @@ impl Plan {
                 Group::Trace => plan.trace(),
                 Group::Attack => plan.attack(),
                 Group::Register => plan.register(),
+                Group::Processes => plan.processes(),
                 Group::Start => Release::BOTH
                     .into_iter()
                     .for_each(|release| plan.start(release, &peers.releases)),
@@ -240,7 +244,10 @@ impl Plan {
             MeasuredWork::Chain { .. }
             | MeasuredWork::Relay { .. }
             | MeasuredWork::Victim { .. }
-            | MeasuredWork::Register { .. } => false,
+            | MeasuredWork::Register { .. }
+            | MeasuredWork::ServerStart { .. }
+            | MeasuredWork::IdleMemory
+            | MeasuredWork::UserChain { .. } => false,
             MeasuredWork::Start { .. } => false,
             // Sides that need it were left out before.
             MeasuredWork::Turns(_) | MeasuredWork::Launcher { .. } => false,
