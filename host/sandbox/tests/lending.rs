@@ -8,7 +8,8 @@
 mod support;
 use peal_model::{Status, code};
 use peal_sandbox::{
-    Capability, FileAccess, GrantedDirectory, Grants, LoadError, Module, Random, Services,
+    Capability, DirectoryService, FileAccess, GrantedDirectory, Grants, LoadError, Module, Random,
+    Services,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +68,8 @@ fn random_numbers_come_from_system_or_source_of_host() {
 #[test]
 fn files_are_read_where_a_directory_is_lent() {
     let temporary = tempfile::tempdir().unwrap();
-    let directory = Arc::new(GrantedDirectory::open(temporary.path(), FileAccess::Read).unwrap());
+    let directory: Arc<dyn DirectoryService> =
+        Arc::new(GrantedDirectory::open(temporary.path(), FileAccess::Read).unwrap());
     let files = BTreeMap::from([("data".to_owned(), directory)]);
     let module = load(
         &Grants::all(),

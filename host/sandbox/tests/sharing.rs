@@ -494,7 +494,7 @@ fn replacement_of_quarantined_module_stays_quarantined() {
     let before = load("moody", limits(2));
     let follow = |failures| {
         let module = load("moody", limits(failures));
-        module.stay_quarantined(&before);
+        module.stay_quarantined(&before.health());
         module
     };
     assert_eq!(handle(&before, -1).status, Status::PEAL_ERR_MODULE_TRAPPED);

@@ -7,8 +7,8 @@
 )]
 mod support;
 use peal_sandbox::{
-    CacheUse, CompileError, Engine, EngineError, EngineSettings, FailureKind, Grants, LoadError,
-    Module, ModuleLimits, Services, compile,
+    CacheUse, CodeReaders, CompileError, Engine, EngineError, EngineSettings, FailureKind, Grants,
+    LoadError, Module, ModuleLimits, Services, compile,
 };
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -80,6 +80,7 @@ fn code_compiled_elsewhere_is_found_by_engine() {
         // As another process does it.
         compile(
             &dir,
+            CodeReaders::Owner,
             engine.code_target(&limits).unwrap(),
             &component("noop"),
         )
@@ -101,7 +102,7 @@ fn code_compiled_elsewhere_is_found_by_engine() {
     }
     let target = with_cache(&dir).unwrap().code_target(&patient()).unwrap();
     assert!(matches!(
-        compile(&dir, target, b"no component"),
+        compile(&dir, CodeReaders::Owner, target, b"no component"),
         Err(CompileError::Component(_))
     ));
 }

@@ -1,5 +1,5 @@
 //! First message on the first connection. It brings the two others.
-use crate::{error::TenantRuntimeError, message::Hello};
+use crate::{error::TenantRuntimeError, message::RuntimeHello};
 use peal_frames::{FrameLimit, MessageDecoder, encode};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
@@ -30,7 +30,7 @@ pub(crate) struct FurtherConnections {
 /// ends.
 pub(crate) fn greet(
     calls: &UnixStream,
-    hello: &Hello,
+    hello: &RuntimeHello,
 ) -> Result<FurtherConnections, TenantRuntimeError> {
     let (modules, their_modules) = UnixStream::pair()?;
     let (services, their_services) = UnixStream::pair()?;
@@ -58,7 +58,7 @@ pub(crate) fn greet(
 /// Receives the first message. Blocks.
 pub(crate) fn greeted(
     calls: &UnixStream,
-) -> Result<(Hello, FurtherConnections), TenantRuntimeError> {
+) -> Result<(RuntimeHello, FurtherConnections), TenantRuntimeError> {
     let mut bytes = [0; FRAME];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

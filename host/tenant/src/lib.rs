@@ -28,9 +28,9 @@ mod tenant_module;
 pub use error::TenantRuntimeError;
 pub use loaded_module::LoadedModule;
 pub use message::{
-    ChainCall, ChainNumber, ChainReply, DirectoryWork, FROM_RUNTIME, HandlerCall, HandlerReply,
-    Hello, LineLevel, ModuleAnswer, ModuleNumber, ModuleOrder, ModuleRecord, ModuleReply,
-    ModuleRequest, Offer, OfferedServices, PROTOCOL, QuarantineReport, RuntimeSettings,
+    ChainCall, ChainNumber, ChainReply, DirectoryWork, FROM_RUNTIME, HandlerOrder, HandlerReply,
+    LineLevel, ModuleAnswer, ModuleNumber, ModuleOrder, ModuleRecord, ModuleReply, ModuleRequest,
+    Offer, OfferedServices, PROTOCOL, QuarantineReport, RuntimeHello, RuntimeSettings,
     ServiceAnswer, ServiceCall, ServiceRequest, SideEffects, TO_RUNTIME, TraceLine,
 };
 pub use process::serve_tenant;

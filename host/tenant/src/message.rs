@@ -53,7 +53,7 @@ pub struct RuntimeSettings {
 
 /// First message of the server, on the first connection. The other two come with it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Hello {
+pub struct RuntimeHello {
     /// Version of the messages.
     pub protocol: u32,
     /// Settings.
@@ -157,7 +157,7 @@ pub enum ModuleRequest {
 pub struct ModuleReply {
     /// The answer, or the reason of a failure.
     pub answer: Result<ModuleAnswer, String>,
-    /// What modules caused meanwhile.
+    /// Side effects of modules meanwhile.
     pub side_effects: SideEffects,
 }
 
@@ -189,14 +189,14 @@ pub struct ChainCall {
     /// Results of the handlers before these.
     pub steps: Arc<Vec<ChainResult>>,
     /// Handlers in their order.
-    pub handlers: Vec<HandlerCall>,
+    pub handlers: Vec<HandlerOrder>,
     /// Most detailed lines of modules that the server traces.
     pub level: LineLevel,
 }
 
 /// Handler in a chain.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct HandlerCall {
+pub struct HandlerOrder {
     /// Number of its module.
     pub module: ModuleNumber,
     /// Number of its registration.
@@ -217,7 +217,7 @@ pub struct ChainReply {
     /// One result for each handler that was called, in their order. The chain ends at the first one
     /// that completes the event.
     pub results: Vec<HandlerReply>,
-    /// What modules caused meanwhile.
+    /// Side effects of modules meanwhile.
     pub side_effects: SideEffects,
 }
 
@@ -246,7 +246,7 @@ impl HandlerReply {
     }
 }
 
-/// What modules caused beside their results.
+/// Effects of modules beside their results.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SideEffects {
     /// Records of calls.

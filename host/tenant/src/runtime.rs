@@ -4,8 +4,8 @@ use crate::{
     error::TenantRuntimeError,
     handshake::{FurtherConnections, greet},
     message::{
-        ChainCall, FROM_RUNTIME, HandlerCall, HandlerReply, Hello, LineLevel, ModuleAnswer,
-        ModuleNumber, ModuleReply, ModuleRequest, PROTOCOL, RuntimeSettings, SideEffects,
+        ChainCall, FROM_RUNTIME, HandlerOrder, HandlerReply, LineLevel, ModuleAnswer, ModuleNumber,
+        ModuleReply, ModuleRequest, PROTOCOL, RuntimeHello, RuntimeSettings, SideEffects,
         TO_RUNTIME,
     },
     restart_pace::RestartPace,
@@ -46,7 +46,7 @@ pub struct ChainOrder {
     /// Results of the handlers before these.
     pub steps: Arc<Vec<ChainResult>>,
     /// Handlers in their order.
-    pub handlers: Vec<HandlerCall>,
+    pub handlers: Vec<HandlerOrder>,
     /// Time limit of all of them together.
     pub time: Duration,
 }
@@ -260,7 +260,7 @@ impl TenantRuntime {
             .started
             .fetch_add(1, Ordering::Relaxed)
             .saturating_add(1);
-        let hello = Hello {
+        let hello = RuntimeHello {
             protocol: PROTOCOL,
             settings: self.settings.clone(),
             numbers_after: number.checked_shl(NUMBERS).unwrap_or_default(),

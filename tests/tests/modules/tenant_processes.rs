@@ -7,7 +7,7 @@ use peal_sandbox::{
     ModuleLimits, Services, TenantLimits, inspect,
 };
 use peal_tenant::{
-    ChainOrder, HandlerCall, HandlerReply, LoadedModule, ModuleOrder, OfferedServices,
+    ChainOrder, HandlerOrder, HandlerReply, LoadedModule, ModuleOrder, OfferedServices,
     RuntimeSettings, TenantModule, TenantRuntimes, serve_tenant,
 };
 use peal_tests::guest;
@@ -114,7 +114,7 @@ fn event() -> Arc<Event> {
 }
 
 async fn run(modules: &[Arc<TenantModule>]) -> Vec<HandlerReply> {
-    let handlers = modules.iter().enumerate().map(|(at, module)| HandlerCall {
+    let handlers = modules.iter().enumerate().map(|(at, module)| HandlerOrder {
         module: module.number(),
         registration: at as u64,
         tag: 0,

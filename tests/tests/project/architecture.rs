@@ -27,7 +27,7 @@ const DEPENDENCIES: [(&str, &[&str]); 22] = [
     ("sandbox", &["model"]),
     ("store", &["model"]),
     ("sinks", &["model", "store"]),
-    ("audit", &["core", "model", "sandbox", "store"]),
+    ("audit", &["core", "frames", "model", "sandbox", "store"]),
     ("system", &["core", "model"]),
     ("helper", &["core", "frames", "model", "system"]),
     ("tenant", &["frames", "model", "sandbox"]),

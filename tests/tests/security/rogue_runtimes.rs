@@ -8,10 +8,10 @@ use peal_sandbox::{
     TenantLimits, inspect,
 };
 use peal_tenant::{
-    ChainCall, ChainNumber, ChainOrder, ChainReply, FROM_RUNTIME, HandlerCall, HandlerReply, Hello,
+    ChainCall, ChainNumber, ChainOrder, ChainReply, FROM_RUNTIME, HandlerOrder, HandlerReply,
     LineLevel, ModuleAnswer, ModuleNumber, ModuleOrder, ModuleReply, ModuleRequest,
-    OfferedServices, PROTOCOL, RuntimeSettings, ServiceAnswer, ServiceCall, ServiceRequest,
-    SideEffects, TO_RUNTIME, TenantModule, TenantRuntimes, TraceLine, serve_tenant,
+    OfferedServices, PROTOCOL, RuntimeHello, RuntimeSettings, ServiceAnswer, ServiceCall,
+    ServiceRequest, SideEffects, TO_RUNTIME, TenantModule, TenantRuntimes, TraceLine, serve_tenant,
 };
 use peal_tests::guest;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -56,7 +56,7 @@ impl RogueProcess {
         }
         let mut decoder = MessageDecoder::new(TO_RUNTIME);
         decoder.push(&bytes[..received.bytes]);
-        let hello: Hello = decoder.next_message().unwrap().unwrap();
+        let hello: RuntimeHello = decoder.next_message().unwrap().unwrap();
         assert_eq!(hello.protocol, PROTOCOL);
         let services = ends.pop().unwrap().into();
         let modules = ends.pop().unwrap().into();
@@ -142,7 +142,7 @@ fn load(runtimes: &TenantRuntimes, services: Services) -> Arc<TenantModule> {
 }
 
 async fn run(module: &Arc<TenantModule>, handlers: usize) -> Vec<HandlerReply> {
-    let handler = |registration: usize| HandlerCall {
+    let handler = |registration: usize| HandlerOrder {
         module: module.number(),
         registration: registration as u64,
         tag: 0,
@@ -403,7 +403,7 @@ fn process_refuses_what_no_server_sends() {
         process.join().unwrap()
     };
     let hello = |protocol| {
-        let hello = Hello {
+        let hello = RuntimeHello {
             protocol,
             settings: settings(),
             numbers_after: 0,

@@ -39,6 +39,9 @@ pub enum SignerError {
     /// The connection to the signer failed. The next request starts another one.
     #[error("the signer of the audit trail is lost: {0}")]
     Lost(String),
+    /// No signer can be started.
+    #[error("the signer of the audit trail cannot be started: {0}")]
+    NotStarted(io::Error),
     /// The key cannot be read or created.
     #[error(transparent)]
     Key(#[from] SealKeyError),
@@ -92,7 +95,8 @@ impl TrailSigner {
         let mut signer = CurrentSigner {
             connection: match &self.0 {
                 SignerPlace::Here(key) => {
-                    SignerConnection::Here(SignerState::new(Keys::open(key)?, rules, None))
+                    let state = SignerState::new(Keys::open(key)?, rules, None);
+                    SignerConnection::Here(Box::new(state))
                 }
                 SignerPlace::Process(_) => SignerConnection::None,
             },
@@ -150,7 +154,7 @@ struct CurrentSigner {
 
 enum SignerConnection {
     /// This process.
-    Here(SignerState),
+    Here(Box<SignerState>),
     /// A process.
     Process(MessageStream),
     /// The process was lost.
@@ -240,9 +244,11 @@ impl OpenSigner {
         let mut current = self.current();
         let mut attempts = MAX_ATTEMPTS;
         loop {
-            self.reconnect(&mut current)?;
             attempts -= 1;
-            match current.exchange(&request) {
+            let done = self
+                .reconnect(&mut current)
+                .and_then(|()| current.exchange(&request));
+            match done {
                 Err(SignerError::Lost(error)) if attempts > 0 && self.start.is_some() => {
                     tracing::warn!(
                         error,
@@ -317,12 +323,11 @@ impl CurrentSigner {
 }
 
 fn connected(start: &StartSigner) -> Result<SignerConnection, SignerError> {
-    let lost = |error: io::Error| SignerError::Lost(format!("cannot start it: {error}"));
-    let stream = start().map_err(lost)?;
+    let stream = start().map_err(SignerError::NotStarted)?;
     stream
         .set_read_timeout(Some(REPLY_TIMEOUT))
         .and_then(|()| stream.set_write_timeout(Some(REPLY_TIMEOUT)))
-        .map_err(lost)?;
+        .map_err(SignerError::NotStarted)?;
     Ok(SignerConnection::Process(MessageStream::new(stream, LIMIT)))
 }
 

@@ -9,9 +9,9 @@
 //! | module | contents |
 //! |---|---|
 //! | [`message`] | requests and replies |
-//! | [`state`] | rules by which requests are signed or refused |
-//! | [`service`] | loop of the signer's process |
-//! | [`client`] | the server's end; it signs itself where there is no process |
+//! | `state` | rules by which requests are signed or refused |
+//! | `service` | loop of the signer's process |
+//! | `client` | the server's end; it signs itself where there is no process |
 
 mod client;
 pub mod message;

@@ -4,7 +4,7 @@ use super::{
     message::{FromSigner, LIMIT, ToSigner},
     state::OutOfOrder,
 };
-use crate::now;
+use crate::{hash_chain::ChainHead, now};
 use peal_frames::{MessageStream, StreamError};
 use std::{
     fs::File,
@@ -78,7 +78,7 @@ impl SignerMemory {
     }
 }
 
-fn head(bytes: &[u8]) -> Option<((u64, [u8; 32]), &[u8])> {
+fn head(bytes: &[u8]) -> Option<(ChainHead, &[u8])> {
     let (seq, rest) = bytes.split_first_chunk()?;
     let (hash, rest) = rest.split_first_chunk()?;
     Some(((u64::from_le_bytes(*seq), *hash), rest))

@@ -23,7 +23,7 @@ use peal_sandbox::{
     CallFailure, DeferredControl, DeferredLog, EventCall, GuestPool, HandlerResult, Notification,
     Role,
 };
-use peal_tenant::{ChainOrder, HandlerCall, HandlerReply, LoadedModule, TenantModule};
+use peal_tenant::{ChainOrder, HandlerOrder, HandlerReply, LoadedModule, TenantModule};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -391,7 +391,7 @@ fn chain_order(run: &ChainRun<HostedHandler>, entered: &ChainEvent) -> ChainOrde
             .filter(|member| member.registration.mode == Mode::Active)
             .filter_map(|member| Some((member, member.handler.module.tenant()?)))
     };
-    let handlers = active().map(|(member, module)| HandlerCall {
+    let handlers = active().map(|(member, module)| HandlerOrder {
         module: module.number(),
         registration: member.id.0,
         tag: member.handler.tag,

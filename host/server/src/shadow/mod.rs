@@ -14,7 +14,7 @@ use peal_core::{
 };
 use peal_model::{Event, PolicyOutcome, PolicyRequest, UserIdentity, code, counted};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
-use peal_tenant::{ChainOrder, HandlerCall, LoadedModule, TenantModule};
+use peal_tenant::{ChainOrder, HandlerOrder, LoadedModule, TenantModule};
 use reports::{ShadowCall, ShadowReports};
 use std::{collections::VecDeque, fmt, sync::Arc};
 use tokio::sync::Semaphore;
@@ -119,7 +119,7 @@ impl Shadows {
             event: pending.event().clone(),
             identity: source,
             steps: pending.steps().clone(),
-            handlers: vec![HandlerCall {
+            handlers: vec![HandlerOrder {
                 module: module.number(),
                 registration: member.id.0,
                 tag: member.handler.tag,
