@@ -16,7 +16,9 @@ use crate::{
     writer::TrailWriter,
     writer_thread::run_writer,
 };
-use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
+use peal_store::{
+    DatabaseDurability, Filter, JournalFile, SealKind, Trail, TrailRow, TrailSettings,
+};
 use std::{
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError, TryLockError, atomic::Ordering},
@@ -55,7 +57,9 @@ impl AuditTrail {
             lasting: &kind::LASTING,
         };
         let trail = Trail::open(&settings.path, kept)?;
-        // `Trail::open` took the lock on the file: no other process writes from here on.
+        // Locked before the trail is read: a process that is about to end may write until then, and no
+        // other process does from here on.
+        let journal_file = JournalFile::open(trail.path(), durability)?;
         let seal = trail.seal(SealKind::Head)?;
         let last = trail.last_rows(&Filter::default(), 1)?.pop();
         let found = (
@@ -79,7 +83,7 @@ impl AuditTrail {
                 .signer
                 .clone()
                 .open(seal, last_run.id, settings.retention.signer_rules())?;
-        let journal = Journal::open(trail.path(), kept, keys.journal)?;
+        let journal = Journal::new(journal_file, kept, keys.journal);
         let boot = boot();
         let rows = JournalRecovery {
             journal: &journal,
@@ -372,7 +376,8 @@ mod tests {
             )
             .unwrap();
         // Of record 2 the disk knew nothing yet.
-        let mut journal = Journal::open(&path, settings, key()).unwrap();
+        let file = JournalFile::open(&path, settings.durability).unwrap();
+        let mut journal = Journal::new(file, settings, key());
         journal.clear();
         journal
             .add((2, [2; 32]), vec![row((2, [2; 32]), &AuditEntry::Ended)])

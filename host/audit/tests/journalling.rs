@@ -486,3 +486,30 @@ fn concurrent_decisions_are_recorded_at_any_end() {
         assert_eq!(verified(&copy).findings, []);
     }
 }
+
+#[test]
+fn server_that_begins_has_the_last_records_of_the_one_before() {
+    let place = Place::new();
+    let before = open(&place).unwrap();
+    assert_eq!(decide(&before, 1, 10), CommitResult::Yes);
+    let (begin, begun) = mpsc::channel();
+    let after = thread::scope(|scope| {
+        let next = scope.spawn(|| {
+            begin.send(()).unwrap();
+            open(&place)
+        });
+        begun.recv().unwrap();
+        // The next one waits for the lock meanwhile, whatever it has read before.
+        for number in 2..500 {
+            assert_eq!(decide(&before, number, 10), CommitResult::Yes);
+        }
+        drop(before);
+        next.join().unwrap()
+    });
+    let after = after.unwrap();
+    assert_eq!(decide(&after, 500, 10), CommitResult::Yes);
+    drop(after);
+    verified(&place);
+    let decided: Vec<u64> = decided(&entries(&place));
+    assert_eq!(decided, (1..=500).collect::<Vec<u64>>());
+}

@@ -87,8 +87,7 @@ impl Daemons {
             command
                 .arg("serve")
                 .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
+                .stdout(Stdio::null());
             let server = command.spawn().unwrap();
             until("the node's server listens", || {
                 node.path("/run/peal/hosts.sock").exists()

@@ -116,17 +116,13 @@ fn job(uid: u32) -> String {
     format!("job-{uid}")
 }
 
-/// Process that runs the modules of a user.
-fn process(uid: u32) -> Option<u32> {
-    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let pid = entry.unwrap().file_name().to_str()?.parse::<u32>().ok()?;
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let line = String::from_utf8_lossy(&line).into_owned();
-        (line.split('\0').nth(1) == Some("tenant")
-            && status(pid, "Uid")?.contains(&uid.to_string()))
-        .then_some(pid)
-    });
-    processes.max()
+/// Process of this server that runs the modules of a user.
+fn process(daemon: &Daemon, uid: u32) -> Option<u32> {
+    let of_user =
+        |pid: &u32| status(*pid, "Uid").is_some_and(|line| line.contains(&uid.to_string()));
+    let is_running = |pid: &u32| status(*pid, "State").is_some_and(|state| !state.starts_with('Z'));
+    let found = daemon.children().into_iter().filter(of_user);
+    found.filter(is_running).max()
 }
 
 /// Value of a line of `/proc/PID/status`, if the process exists.
@@ -147,7 +143,7 @@ fn signal(pid: u32, signal: Signal) {
 fn modules_of_a_user_run_as_that_user_without_rights() {
     let server = TenantServer::start("", ["report", "echo"]);
     for uid in USERS {
-        let pid = process(uid).unwrap();
+        let pid = process(&server.daemon, uid).unwrap();
         assert_eq!(
             status(pid, "Uid").unwrap(),
             format!("{uid} {uid} {uid} {uid}")
@@ -194,9 +190,9 @@ fn ended_process_costs_its_user_one_call() {
     assert_eq!(next(), (of_first, handled.clone()));
     raise(second);
     assert_eq!(next(), (of_second, handled.clone()));
-    let others = process(second).unwrap();
+    let others = process(&server.daemon, second).unwrap();
     for end in [Signal::KILL, Signal::ABORT] {
-        let pid = process(first).unwrap();
+        let pid = process(&server.daemon, first).unwrap();
         // It takes no event any more, so that its end falls into a call.
         signal(pid, Signal::STOP);
         raise(first);
@@ -217,14 +213,15 @@ fn ended_process_costs_its_user_one_call() {
         });
     }
     assert_eq!(
-        process(second),
+        process(&server.daemon, second),
         Some(others),
         "the other user's process goes on"
     );
+    let left = USERS.map(|uid| process(&server.daemon, uid).unwrap());
     server.daemon.tell(&["stop", "--wait"]);
-    for uid in USERS {
+    for pid in left {
         until("the processes end with the server", || {
-            process(uid).is_none()
+            status(pid, "Name").is_none()
         });
     }
 }

@@ -17,7 +17,7 @@ pub use recovery::RecoveredRecords;
 pub(crate) use recovery::count_after;
 pub(crate) use recovery::{LastRun, RecoveredJournal, boot, waiting};
 
-use crate::{AuditError, hash_chain::ChainHead, key::CodeKey, queue::GATHER_TIME};
+use crate::{hash_chain::ChainHead, key::CodeKey, queue::GATHER_TIME};
 use peal_store::{JournalFile, TrailRow, TrailSettings};
 use std::{path::Path, time::Duration};
 
@@ -52,16 +52,11 @@ enum JournalState {
 }
 
 impl Journal {
-    /// Opens the journal of a trail with its present content. It takes no records until the
-    /// database has those.
-    pub(crate) fn open(
-        trail: &Path,
-        settings: TrailSettings,
-        key: CodeKey,
-    ) -> Result<Journal, AuditError> {
-        let file = JournalFile::open(trail, settings.durability)?;
+    /// Creates the journal of a trail with the present content of the file. It takes no records until
+    /// the database has those.
+    pub(crate) fn new(file: JournalFile, settings: TrailSettings, key: CodeKey) -> Journal {
         let most = MAX_BYTES.min(settings.max_bytes / OF_ALL);
-        Ok(Journal {
+        Journal {
             file,
             key,
             // Records of an earlier run may be in the file. The first write to the database clears
@@ -70,7 +65,7 @@ impl Journal {
             fresh: Vec::new(),
             rows: 0,
             most,
-        })
+        }
     }
 
     /// Returns the path of the journal.
