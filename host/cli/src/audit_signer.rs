@@ -5,7 +5,7 @@ use crate::{
     audit_trail, config,
     confinement::refused_calls,
     process_setup,
-    supervisor::{ProcessStarter, StartOrder, StartedProcess},
+    supervisor::{ProcessStarter, StartOrder, StartedProcess, only_start, own_program},
 };
 use anyhow::{Context, Result};
 use peal_audit::{Keys, SignerMemory, SignerRules, SignerState, TrailSigner, serve_signer};
@@ -23,7 +23,7 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{ExitCode, Stdio},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -35,23 +35,15 @@ pub fn start(config: &Config, starter: Option<ProcessStarter>) -> Result<Option<
         return Ok(None);
     };
     if let Some(starter) = starter {
-        let start = move || {
-            let started = starter.start(StartOrder::AuditSigner);
-            started.map_err(|error| io::Error::other(format!("{error:#}")))
-        };
+        let start = move || starter.connect(StartOrder::AuditSigner);
         return Ok(Some(TrailSigner::process(start)));
     }
     if refused_calls(config.confinement.mode).is_none() {
         // This process can read the key anyway.
         return Ok(Some(TrailSigner::here(key)));
     }
-    let first = Mutex::new(Some(spawn(config, &key, memory()?)?.connection));
-    let take = move || {
-        let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
-        let used_up = || io::Error::other("a confined server cannot; restart the server");
-        first.take().ok_or_else(used_up)
-    };
-    Ok(Some(TrailSigner::process(take)))
+    let only = only_start(spawn(config, &key, memory()?)?);
+    Ok(Some(TrailSigner::process(only)))
 }
 
 /// Makes the memory of signers: a file without a name.
@@ -67,8 +59,7 @@ fn spawn(config: &Config, key: &Path, memory: OwnedFd) -> Result<StartedProcess>
         passing_age,
     } = config::trail_retention(config).signer_rules();
     let key = std::path::absolute(key).context("cannot find the key of the audit trail")?;
-    // This very program, even if an upgrade has replaced its file.
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = own_program();
     command.arg("audit-signer").arg("--key").arg(key);
     command.args(["--oldest-age-ms", &oldest_age.as_millis().to_string()]);
     command.args(["--passing-age-ms", &passing_age.as_millis().to_string()]);
@@ -144,10 +135,7 @@ pub fn sign(args: AuditSignerArgs) -> Result<ExitCode> {
     process_setup::forbid_core_files()?;
     // Other processes of this user cannot read the key in the memory of this one.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide the memory")?;
-    let requests = io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .context("requests come on standard input")?;
+    let requests = process_setup::standard_input().context("requests come on standard input")?;
     let memory = io::stdout()
         .as_fd()
         .try_clone_to_owned()

@@ -1,10 +1,14 @@
-//! Set-up of a server's process: no core files, and no environment of another user.
+//! Set-up of a server's process: no core files, no environment of another user, and its standard input.
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, getuid, setrlimit};
 use std::{
     env,
     ffi::{OsStr, OsString},
-    os::unix::process::CommandExt,
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     process::Command,
 };
 
@@ -113,6 +117,15 @@ fn is_kept(name: &OsStr) -> bool {
     name == "PATH"
         || KEPT_VARIABLES.iter().any(|kept| name == *kept)
         || name.as_encoded_bytes().starts_with(KEPT_PREFIX.as_bytes())
+}
+
+/// Returns the standard input of this process: a connection to the process that started it.
+///
+/// # Errors
+///
+/// Fails if there is none.
+pub fn standard_input() -> io::Result<OwnedFd> {
+    io::stdin().as_fd().try_clone_to_owned()
 }
 
 #[cfg(test)]

@@ -20,12 +20,7 @@ use peal_server::{
     admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
 };
 use rustix::process::{geteuid, set_parent_process_death_signal};
-use std::{
-    future::Future,
-    os::{fd::AsFd, unix::net::UnixStream},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{future::Future, os::unix::net::UnixStream, process::ExitCode, sync::Arc};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -39,10 +34,8 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
 /// Serves one launcher, which has started this process with a socket as its standard input, until
 /// the launcher ends.
 pub fn serve_launcher() -> Result<ExitCode> {
-    let stream = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .context("the standard input is no socket of a launcher")?;
+    let stream =
+        process_setup::standard_input().context("the standard input is no socket of a launcher")?;
     let args = ServeArgs {
         at: ServerArgs {
             socket: Some(admin::launcher_socket()),
@@ -57,9 +50,7 @@ pub fn serve_launcher() -> Result<ExitCode> {
 fn supervising_starter() -> Result<ProcessStarter> {
     set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .context("cannot be ended with the supervisor")?;
-    let socket = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
+    let socket = process_setup::standard_input()
         .context("the standard input is no socket of a supervisor")?;
     ProcessStarter::new(socket).context("the standard input is no socket of a supervisor")
 }

@@ -2,7 +2,8 @@
 use crate::{
     args::TenantArgs,
     confinement::refused_calls,
-    supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess},
+    process_setup,
+    supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess, own_program},
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, Keyword, TenantProcess};
@@ -15,12 +16,7 @@ use rustix::process::{
     set_parent_process_death_signal, setrlimit,
 };
 use std::{
-    collections::BTreeSet,
-    fs::File,
-    io,
-    os::{fd::AsFd, unix::process::CommandExt},
-    process::{Command, ExitCode},
-    sync::Arc,
+    collections::BTreeSet, fs::File, os::unix::process::CommandExt, process::ExitCode, sync::Arc,
 };
 
 /// Memory of a process beside that of its instances, in bytes.
@@ -42,10 +38,7 @@ pub fn starter(config: &Config, starter: Option<ProcessStarter>) -> Result<Optio
             "tenant.process is \"own\", which needs a server that root starts as another user: set server.user, or \"shared\""
         ),
         (Some(TenantProcess::Own) | None, Some(starter)) => {
-            let start = move |uid: u32| {
-                let started = starter.start(StartOrder::TenantRuntime { uid });
-                started.map_err(|error| io::Error::other(format!("{error:#}")))
-            };
+            let start = move |uid: u32| starter.connect(StartOrder::TenantRuntime { uid });
             Ok(Some(Arc::new(start)))
         }
     }
@@ -75,8 +68,7 @@ pub fn spawn(config: &Config, account: &ServerAccount, uid: u32) -> Result<Start
     if uid == 0 || uid == account.identity.uid {
         bail!("no process runs modules as user {uid}, which is root or the server's user");
     }
-    // This very program, even if an upgrade has replaced its file.
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = own_program();
     let code_dir = user_code_dir(&account.code_dir(config)).join(uid.to_string());
     command
         .arg("tenant")
@@ -93,10 +85,7 @@ pub fn spawn(config: &Config, account: &ServerAccount, uid: u32) -> Result<Start
 
 /// Runs a user's modules for the server at the other end of the standard input.
 pub fn run(args: TenantArgs) -> Result<ExitCode> {
-    let calls = io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .context("events come on standard input")?;
+    let calls = process_setup::standard_input().context("events come on standard input")?;
     let nowhere = File::options()
         .write(true)
         .open("/dev/null")

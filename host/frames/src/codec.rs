@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// Length of the header of a frame, in bytes.
-const HEADER: usize = 4;
+pub(crate) const HEADER: usize = 4;
 
 /// Longest frame, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,9 @@ pub enum CodecError {
     /// Bytes follow the message in its frame.
     #[error("{0} bytes follow the message in its frame")]
     Trailing(usize),
+    /// The bytes should be one message.
+    #[error("{0} bytes have no single message")]
+    NotSingle(usize),
 }
 
 /// Encodes a message as a frame.

@@ -26,17 +26,26 @@ pub enum StreamError {
 pub struct MessageStream {
     stream: UnixStream,
     decoder: MessageDecoder,
-    limit: FrameLimit,
+    sent: FrameLimit,
     chunk: Vec<u8>,
 }
 
 impl MessageStream {
     /// Carries messages up to this length over a socket.
     pub fn new(stream: UnixStream, limit: FrameLimit) -> MessageStream {
+        MessageStream::with_limits(stream, limit, limit)
+    }
+
+    /// Carries messages up to these lengths: those that are received, and those that are sent.
+    pub fn with_limits(
+        stream: UnixStream,
+        received: FrameLimit,
+        sent: FrameLimit,
+    ) -> MessageStream {
         MessageStream {
             stream,
-            decoder: MessageDecoder::new(limit),
-            limit,
+            decoder: MessageDecoder::new(received),
+            sent,
             chunk: vec![0; CHUNK],
         }
     }
@@ -69,7 +78,7 @@ impl MessageStream {
     ///
     /// Fails if the message is too long or the connection fails.
     pub fn send(&mut self, message: &impl Serialize) -> Result<(), StreamError> {
-        let frame = encode(message, self.limit)?;
+        let frame = encode(message, self.sent)?;
         Ok(self.stream.write_all(&frame)?)
     }
 }

@@ -20,9 +20,9 @@ pub trait ComponentCompiler: Send + Sync {
 /// Directory of compiled code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CodePlace {
-    /// That of the server.
+    /// Directory of the server.
     Server,
-    /// That of the process that runs the modules of a user.
+    /// Directory of the process that runs the modules of a user.
     User(u32),
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const WRITE_BY_OTHERS: u32 = 0o022;
 /// Permission bits that give other users any access.
 const ANYTHING_BY_OTHERS: u32 = 0o077;
-/// The same, but for a group that reads.
+/// Permission bits that give other users any access, and the group more than reading.
 const ANYTHING_BUT_GROUP_READS: u32 = 0o027;
 /// Mode bit of a directory in which only its owner may rename or remove an entry.
 const STICKY: u32 = 0o1000;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Bound on the job control requests of one call, and on its log requests.
 const MAX_REQUESTS: usize = 16;
 /// Bound on the procs that one request may name.
-const MAX_PROCS: usize = 1024;
+pub const MAX_REQUEST_PROCS: usize = 1024;
 
 /// A job control request of a module.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl job_control::Host for InstanceState {
                 if let Err(status) = host.check_request_count(earlier) {
                     return Ok(Err(status.0));
                 }
-                if targets.len() > MAX_PROCS || directives.infos.is_empty() {
+                if targets.len() > MAX_REQUEST_PROCS || directives.infos.is_empty() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 host.meter.charge(size_of::<DeferredControl>())?;
@@ -121,7 +121,7 @@ impl resource_usage::Host for InstanceState {
         };
         let used: Result<Vec<Info>, Status> = self.recorded_call(0, request, |host| {
             Ok(match host.services.usage.as_deref() {
-                _ if procs.len() > MAX_PROCS => Err(code::PMIX_ERR_BAD_PARAM),
+                _ if procs.len() > MAX_REQUEST_PROCS => Err(code::PMIX_ERR_BAD_PARAM),
                 Some(usage) => usage.of(&procs),
                 None => Err(code::PMIX_ERR_NOT_SUPPORTED),
             })
@@ -147,7 +147,7 @@ impl InstanceState {
     fn lift_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, CallAbort> {
         // The guest chooses the length. A list over the bound is refused later, after it was
         // charged.
-        let mut raised = Vec::with_capacity(procs.len().min(MAX_PROCS));
+        let mut raised = Vec::with_capacity(procs.len().min(MAX_REQUEST_PROCS));
         for proc in procs {
             self.meter.charge(size_of::<Proc>() + proc.nspace.len())?;
             raised.push(lift_proc(proc)?);

@@ -119,7 +119,7 @@ impl state::Host for InstanceState {
         self.on_state(
             0,
             || HostCallRequest::Fetch { key: key.clone() },
-            |state| state.get(checked(&key)?),
+            |state| state.get(checked_state_key(&key)?),
         )
     }
 
@@ -129,7 +129,7 @@ impl state::Host for InstanceState {
             value: value.as_slice().into(),
         };
         self.on_state(value.len(), request, |state| match value.len() {
-            0..=MAX_STATE_VALUE => state.set(checked(&key)?, &value),
+            0..=MAX_STATE_VALUE => state.set(checked_state_key(&key)?, &value),
             _ => Err(code::PMIX_ERR_BAD_PARAM),
         })
     }
@@ -138,7 +138,7 @@ impl state::Host for InstanceState {
         self.on_state(
             0,
             || HostCallRequest::Drop { key: key.clone() },
-            |state| state.delete(checked(&key)?),
+            |state| state.delete(checked_state_key(&key)?),
         )
     }
 
@@ -202,8 +202,12 @@ impl InstanceState {
     }
 }
 
-/// Checks the length of a key.
-fn checked(key: &str) -> Result<&str, Status> {
+/// Checks the length of a key of the state.
+///
+/// # Errors
+///
+/// Returns `PMIX_ERR_BAD_PARAM` for an empty key and one that is too long.
+pub fn checked_state_key(key: &str) -> Result<&str, Status> {
     match key.len() {
         1..=MAX_STATE_KEY => Ok(key),
         _ => Err(code::PMIX_ERR_BAD_PARAM),

@@ -88,15 +88,15 @@ pub struct OfferedServices {
     pub sinks: Vec<String>,
     /// Names of the directories.
     pub directories: Vec<String>,
-    /// Whether the module has a state.
+    /// State of the module.
     pub state: Offer,
-    /// Whether the module may query resource usage.
+    /// Queries of resource usage.
     pub usage: Offer,
-    /// Whether its calls are recorded.
+    /// Records of its calls.
     pub record: Offer,
 }
 
-/// Whether a service is there.
+/// Presence of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Offer {
     /// It is not.

@@ -13,14 +13,12 @@ use crate::{
     services::{ServiceThread, carry_out},
     tenant_module::TenantModule,
 };
-use peal_frames::{MessageStream, encode};
+use peal_frames::MessageStream;
 use peal_model::{ChainResult, Event, UserIdentity};
 use peal_sandbox::{CallFailure, HandlerResult};
 use std::{
     collections::BTreeMap,
     fmt,
-    io::Write,
-    os::unix::net::UnixStream,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -90,12 +88,7 @@ impl ModuleTable {
 /// Connections to a running process.
 struct RunningRuntime {
     chains: ChainConnection,
-    modules: Mutex<ModuleConnection>,
-}
-
-struct ModuleConnection {
-    writer: UnixStream,
-    reader: MessageStream,
+    modules: Mutex<MessageStream>,
 }
 
 impl fmt::Debug for TenantRuntime {
@@ -103,17 +96,6 @@ impl fmt::Debug for TenantRuntime {
         f.debug_struct("TenantRuntime")
             .field("uid", &self.uid)
             .finish_non_exhaustive()
-    }
-}
-
-impl ModuleConnection {
-    fn reply(&mut self) -> Result<ModuleReply, TenantRuntimeError> {
-        self.reader.next_message()?.ok_or(TenantRuntimeError::Ended)
-    }
-
-    fn ask(&mut self, request: &ModuleRequest) -> Result<ModuleReply, TenantRuntimeError> {
-        self.writer.write_all(&encode(request, TO_RUNTIME)?)?;
-        self.reply()
     }
 }
 
@@ -268,7 +250,7 @@ impl TenantRuntime {
         let FurtherConnections { modules, services } = greet(&calls, &hello)?;
         let serving = ServiceThread {
             uid: self.uid,
-            stream: services,
+            stream: MessageStream::with_limits(services, FROM_RUNTIME, TO_RUNTIME),
             modules: self.modules.clone(),
         };
         thread::Builder::new()
@@ -276,13 +258,8 @@ impl TenantRuntime {
             .spawn(move || serving.run())?;
         modules.set_read_timeout(Some(MODULE_TIMEOUT))?;
         modules.set_write_timeout(Some(MODULE_TIMEOUT))?;
-        let reader = MessageStream::new(modules.try_clone()?, FROM_RUNTIME);
-        let mut modules = ModuleConnection {
-            writer: modules,
-            reader,
-        };
-        modules
-            .reply()?
+        let mut modules = MessageStream::with_limits(modules, FROM_RUNTIME, TO_RUNTIME);
+        reply(&mut modules)?
             .answer
             .map_err(TenantRuntimeError::Refused)?;
         Ok(Arc::new(RunningRuntime {
@@ -297,8 +274,12 @@ impl TenantRuntime {
         running: &RunningRuntime,
         request: &ModuleRequest,
     ) -> Result<ModuleAnswer, TenantRuntimeError> {
-        let reply = lock(&running.modules).ask(request);
-        let reply = match reply {
+        let asked = {
+            let mut modules = lock(&running.modules);
+            let sent = modules.send(request).map_err(TenantRuntimeError::from);
+            sent.and_then(|()| reply(&mut modules))
+        };
+        let reply = match asked {
             Ok(reply) => reply,
             Err(error) => {
                 // A late answer would be taken for that to the next request.
@@ -321,6 +302,10 @@ impl TenantRuntime {
         // The thread does not panic; the runtime of tokio may be shutting down.
         let _ = tokio::task::spawn_blocking(work).await;
     }
+}
+
+fn reply(modules: &mut MessageStream) -> Result<ModuleReply, TenantRuntimeError> {
+    modules.next_message()?.ok_or(TenantRuntimeError::Ended)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,28 +3,28 @@
 //! [`Services`] have.
 use crate::{
     message::{
-        DirectoryWork, FROM_RUNTIME, LineLevel, MAX_LINES, Offer, ServiceAnswer, ServiceCall,
-        ServiceRequest, SideEffects, TO_RUNTIME, TraceLine,
+        DirectoryWork, LineLevel, MAX_LINES, Offer, ServiceAnswer, ServiceCall, ServiceRequest,
+        SideEffects, TraceLine,
     },
     runtime::ModuleTable,
 };
-use peal_frames::{MessageStream, StreamError, encode};
+use peal_frames::{MessageStream, StreamError};
 use peal_model::{Status, code};
-use peal_sandbox::{MAX_PATH, MAX_STATE_KEY, MAX_STATE_VALUE, Services, checked_plain};
-use std::{io::Write, os::unix::net::UnixStream, sync::Arc};
+use peal_sandbox::{
+    MAX_PATH, MAX_REQUEST_PROCS, MAX_STATE_KEY, MAX_STATE_VALUE, Services, checked_plain,
+    checked_state_key,
+};
+use std::sync::Arc;
 
 /// Longest line of a module in the trace, in bytes.
 const MAX_LINE: usize = 8192;
-
-/// Bound on the procs in one request.
-const MAX_PROCS: usize = 1024;
 
 /// Thread that answers the requests of one process.
 pub(crate) struct ServiceThread {
     /// User of the modules.
     pub(crate) uid: u32,
     /// Server's end of the third connection.
-    pub(crate) stream: UnixStream,
+    pub(crate) stream: MessageStream,
     /// Modules of the user.
     pub(crate) modules: Arc<ModuleTable>,
 }
@@ -38,10 +38,9 @@ impl ServiceThread {
     }
 
     fn answer_all(&mut self) -> Result<(), StreamError> {
-        let mut reader = MessageStream::new(self.stream.try_clone()?, FROM_RUNTIME);
-        while let Some(call) = reader.next_message::<ServiceCall>()? {
+        while let Some(call) = self.stream.next_message::<ServiceCall>()? {
             let answer = self.answer(call).unwrap_or_else(ServiceAnswer::Refused);
-            self.stream.write_all(&encode(&answer, TO_RUNTIME)?)?;
+            self.stream.send(&answer)?;
         }
         Ok(())
     }
@@ -74,7 +73,7 @@ fn answer(services: &Services, request: ServiceRequest) -> Result<ServiceAnswer,
                 Offer::Missing
             }))
         }
-        ServiceRequest::GetState { key } => Ok(match state()?.get(checked_key(&key)?)? {
+        ServiceRequest::GetState { key } => Ok(match state()?.get(checked_state_key(&key)?)? {
             Some(bytes) => ServiceAnswer::Bytes(bytes.into()),
             None => ServiceAnswer::Nothing,
         }),
@@ -82,11 +81,11 @@ fn answer(services: &Services, request: ServiceRequest) -> Result<ServiceAnswer,
             if value.as_slice().len() > MAX_STATE_VALUE {
                 return Err(code::PMIX_ERR_BAD_PARAM);
             }
-            state()?.set(checked_key(&key)?, value.as_slice())?;
+            state()?.set(checked_state_key(&key)?, value.as_slice())?;
             Ok(ServiceAnswer::Done)
         }
         ServiceRequest::DeleteState { key } => {
-            state()?.delete(checked_key(&key)?)?;
+            state()?.delete(checked_state_key(&key)?)?;
             Ok(ServiceAnswer::Done)
         }
         ServiceRequest::ListState { prefix } => {
@@ -96,7 +95,7 @@ fn answer(services: &Services, request: ServiceRequest) -> Result<ServiceAnswer,
             Ok(ServiceAnswer::Names(state()?.keys(&prefix)?))
         }
         ServiceRequest::Usage { procs } => {
-            if procs.len() > MAX_PROCS {
+            if procs.len() > MAX_REQUEST_PROCS {
                 return Err(code::PMIX_ERR_BAD_PARAM);
             }
             let usage = services.usage.as_deref();
@@ -126,13 +125,6 @@ fn answer(services: &Services, request: ServiceRequest) -> Result<ServiceAnswer,
                 DirectoryWork::List => Ok(ServiceAnswer::Names(directory.entries(&path)?)),
             }
         }
-    }
-}
-
-fn checked_key(key: &str) -> Result<&str, Status> {
-    match key.len() {
-        1..=MAX_STATE_KEY => Ok(key),
-        _ => Err(code::PMIX_ERR_BAD_PARAM),
     }
 }
 

@@ -7,7 +7,7 @@ mod parent;
 pub use child::compile;
 pub use parent::work;
 
-use crate::supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess};
+use crate::supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess, own_program};
 use anyhow::{Context, Result};
 use peal_config::{Config, Keyword};
 use peal_modules::{CodePlace, CompileFailure, CompileLimits, ComponentCompiler, code_dir};
@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::{net::UnixStream, process::CommandExt},
-    process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -91,7 +90,7 @@ pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<Started
     let cache_dir =
         std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
     let limits = CompileLimits::from(config);
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = own_program();
     command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
     command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
     command.args(["--memory-bytes", &limits.memory.to_string()]);

@@ -1,7 +1,9 @@
 //! `peal compiler`: starts a process for each component, one after the other, and kills it at its
 //! time-out.
 use super::{CompileOrder, CompileReply, MAX_LINE, line};
-use crate::{args::CompilerArgs, confinement::refused_calls, node};
+use crate::{
+    args::CompilerArgs, confinement::refused_calls, node, process_setup, supervisor::own_program,
+};
 use anyhow::{Context, Result};
 use peal_config::Keyword;
 use peal_confinement::{Confinement, OwnProgram, ProcessRole};
@@ -11,11 +13,7 @@ use rustix::{fs::Mode, process::umask};
 use std::{
     collections::BTreeSet,
     fs::{self, DirBuilder, File},
-    io,
-    os::{
-        fd::AsFd,
-        unix::fs::{DirBuilderExt, FileExt},
-    },
+    os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
     process::{ExitCode, Stdio},
     time::Duration,
@@ -38,10 +36,7 @@ pub fn work(args: CompilerArgs) -> Result<ExitCode> {
     // to it.
     umask(Mode::WGRP | Mode::RWXO);
     confine(&args)?;
-    let orders = io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .context("orders come on standard input")?;
+    let orders = process_setup::standard_input().context("orders come on standard input")?;
     let orders = std::os::unix::net::UnixStream::from(orders);
     // `UnixStream::from_std` leaves the mode to its caller, and a blocking stream stops the
     // runtime.
@@ -174,8 +169,7 @@ async fn compile(
 }
 
 fn start(order: &CompileOrder, args: &CompilerArgs) -> Result<Child> {
-    // The running program, even if its file was replaced by another release.
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::from(own_program());
     let (cache_dir, readers) = match order.place {
         CodePlace::Server => (args.cache_dir.clone(), CodeReaders::Owner),
         CodePlace::User(uid) => {

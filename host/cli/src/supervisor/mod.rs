@@ -5,7 +5,7 @@ mod directories;
 mod starter;
 
 pub use account::{ServerAccount, as_owner_of};
-pub use starter::{ProcessStarter, StartOrder, StartedProcess};
+pub use starter::{ProcessStarter, StartOrder, StartedProcess, only_start, own_program};
 
 use crate::{
     audit_signer::SupervisedSigners, compiler, confinement::refused_calls, helper,
@@ -110,8 +110,7 @@ fn start_server(account: &ServerAccount, admin_socket: &Path, socket: OwnedFd) -
     // The usual socket depends on the user, so that it is passed on.
     arguments.push("--supervised".into());
     arguments.push(admin_socket.into());
-    // This very program, even if an upgrade has replaced its file.
-    let mut command = std::process::Command::new("/proc/self/exe");
+    let mut command = own_program();
     command
         .args(arguments)
         .uid(account.identity.uid)

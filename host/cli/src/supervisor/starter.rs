@@ -1,15 +1,13 @@
 //! Start of processes on behalf of a confined server, which can start none itself. The server sends
 //! an order; the supervisor answers with the server's end of a socket to the new process.
 use anyhow::{Context, Result, bail};
-use peal_frames::{FrameLimit, MessageDecoder, encode};
+use peal_frames::{
+    FrameLimit, MessageWithDescriptors, decode_single, receive_with_descriptors,
+    send_with_descriptors,
+};
 use rustix::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
-    io::{IoSlice, IoSliceMut},
-    net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
-        sockopt,
-    },
+    fd::{AsFd, OwnedFd},
+    net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair, sockopt},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -41,6 +39,22 @@ pub struct StartedProcess {
     pub connection: UnixStream,
     /// The process. A server that is not supervised does not wait for it.
     pub child: Child,
+}
+
+/// Returns a command that runs this very program, even if an upgrade has replaced its file.
+pub fn own_program() -> Command {
+    Command::new("/proc/self/exe")
+}
+
+/// Returns a function that returns the connection to a process at its first call. A confined server without
+/// a supervisor can start no other process.
+pub fn only_start(process: StartedProcess) -> impl Fn() -> io::Result<UnixStream> {
+    let first = Mutex::new(Some(process.connection));
+    move || {
+        let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+        let used_up = || io::Error::other("a confined server cannot; restart the server");
+        first.take().ok_or_else(used_up)
+    }
 }
 
 impl StartedProcess {
@@ -146,7 +160,7 @@ impl StarterSocket {
             if count == 0 {
                 return Ok(());
             }
-            let order = decoded::<StartOrder>(bytes.get(..count).unwrap_or_default())?;
+            let order: StartOrder = decode_single(bytes.get(..count).unwrap_or_default(), LIMIT)?;
             let now = Instant::now();
             recent.retain(|_, starts| {
                 starts.retain(|start| now.duration_since(*start) < Duration::from_secs(60));
@@ -170,12 +184,9 @@ impl StarterSocket {
                 }
                 Err(error) => (StartReply::Failed(format!("{error:#}")), None),
             };
-            send(
-                socket.get_ref().as_fd(),
-                &reply,
-                stream.as_ref().map(AsFd::as_fd),
-            )
-            .context("cannot answer an order")?;
+            let descriptor = stream.as_ref().map(AsFd::as_fd);
+            send_with_descriptors(socket.get_ref(), &reply, descriptor.as_slice(), LIMIT)
+                .context("cannot answer an order")?;
         }
     }
 }
@@ -192,6 +203,12 @@ impl ProcessStarter {
         Ok(ProcessStarter(Arc::new(Mutex::new(socket))))
     }
 
+    /// Does as [`ProcessStarter::start`], for libraries that start processes by a function.
+    pub fn connect(&self, order: StartOrder) -> io::Result<UnixStream> {
+        let started = self.start(order);
+        started.map_err(|error| io::Error::other(format!("{error:#}")))
+    }
+
     /// Has a process started. Returns the connection to it. Blocks.
     ///
     /// # Errors
@@ -200,60 +217,16 @@ impl ProcessStarter {
     pub fn start(&self, order: StartOrder) -> Result<UnixStream> {
         // One order at a time, because replies have no number.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        send(socket.as_fd(), &order, None).context("cannot send the order to start a process")?;
-        let mut bytes = [0; DATAGRAM];
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        let received = recvmsg(
-            &*socket,
-            &mut parts,
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-        .context("the supervisor does not answer")?;
-        let stream = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        match (
-            decoded(bytes.get(..received.bytes).unwrap_or_default())?,
-            stream,
-        ) {
+        send_with_descriptors(&*socket, &order, &[], LIMIT)
+            .context("cannot send the order to start a process")?;
+        let MessageWithDescriptors {
+            message,
+            mut descriptors,
+        } = receive_with_descriptors(&*socket, LIMIT).context("the supervisor does not answer")?;
+        match (message, descriptors.pop()) {
             (StartReply::Started, Some(stream)) => Ok(stream.into()),
             (StartReply::Started, None) => bail!("the supervisor sent no socket"),
             (StartReply::Failed(why), _) => bail!("{}", crate::plain(&why)),
         }
-    }
-}
-
-fn send(
-    socket: BorrowedFd<'_>,
-    message: &impl Serialize,
-    stream: Option<BorrowedFd<'_>>,
-) -> Result<()> {
-    let frame = encode(message, LIMIT)?;
-    let descriptors = stream.as_slice();
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        bail!("no room for a socket in a message");
-    }
-    sendmsg(
-        socket,
-        &[IoSlice::new(&frame)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
-    Ok(())
-}
-
-/// Returns the one message in a datagram.
-fn decoded<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    let mut decoder = MessageDecoder::new(LIMIT);
-    decoder.push(bytes);
-    match decoder.next_message()? {
-        Some(message) if decoder.pending() == 0 => Ok(message),
-        _ => bail!("a datagram of {} bytes has no single message", bytes.len()),
     }
 }

@@ -42,11 +42,8 @@ const MAX_THREADS: usize = 64;
 /// protocol.
 pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
     let (hello, further) = greeted(&calls)?;
-    let FurtherConnections {
-        mut modules,
-        services,
-    } = further;
-    let mut requests = MessageStream::new(modules.try_clone()?, TO_RUNTIME);
+    let FurtherConnections { modules, services } = further;
+    let mut modules = MessageStream::with_limits(modules, TO_RUNTIME, FROM_RUNTIME);
     let settings = hello.settings;
     let threads = settings.threads.clamp(1, MAX_THREADS);
     let made = if hello.protocol == PROTOCOL {
@@ -79,7 +76,7 @@ pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
         modules: Mutex::default(),
         owners: Mutex::default(),
         owner_limits: settings.owner_limits,
-        services: Arc::new(ServiceConnection::new(services)?),
+        services: Arc::new(ServiceConnection::new(services)),
         log,
     });
     let reader = Arc::new(Mutex::new(MessageStream::new(
@@ -100,7 +97,7 @@ pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
             })?;
     }
     tracing::dispatcher::with_default(&trace, || {
-        while let Some(request) = requests.next_message::<ModuleRequest>()? {
+        while let Some(request) = modules.next_message::<ModuleRequest>()? {
             let answer = process.change_modules(request);
             send(&mut modules, &process.log, answer)?;
         }
@@ -294,7 +291,7 @@ fn fitting(mut reply: ChainReply) -> Result<Vec<u8>, CodecError> {
 
 /// Sends an answer about modules, with what modules have caused.
 fn send(
-    stream: &mut UnixStream,
+    modules: &mut MessageStream,
     log: &SideEffectLog,
     answer: result::Result<ModuleAnswer, String>,
 ) -> Result<(), TenantRuntimeError> {
@@ -302,7 +299,7 @@ fn send(
         answer,
         side_effects: log.take(),
     };
-    Ok(stream.write_all(&encode(&reply, FROM_RUNTIME)?)?)
+    Ok(modules.send(&reply)?)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,7 +7,7 @@ use crate::{
         ServiceRequest, TO_RUNTIME,
     },
 };
-use peal_frames::{MessageStream, encode};
+use peal_frames::MessageStream;
 use peal_model::{Info, LogRequest, Proc, Status, code};
 use peal_sandbox::{
     CallRecord, DirectoryService, ProcUsage, Recorder, Services, Sink, StateStore, Tenant,
@@ -15,34 +15,23 @@ use peal_sandbox::{
 };
 use std::{
     collections::BTreeMap,
-    io::{self, Write},
     os::unix::net::UnixStream,
     sync::{Arc, Mutex, PoisonError},
 };
 
 /// Third connection. It carries one request at a time.
-pub(super) struct ServiceConnection(Mutex<ServiceEnds>);
-
-struct ServiceEnds {
-    reader: MessageStream,
-    writer: UnixStream,
-}
+pub(super) struct ServiceConnection(Mutex<MessageStream>);
 
 impl ServiceConnection {
-    pub(super) fn new(stream: UnixStream) -> io::Result<ServiceConnection> {
-        let reader = MessageStream::new(stream.try_clone()?, TO_RUNTIME);
-        Ok(ServiceConnection(Mutex::new(ServiceEnds {
-            reader,
-            writer: stream,
-        })))
+    pub(super) fn new(stream: UnixStream) -> ServiceConnection {
+        let stream = MessageStream::with_limits(stream, TO_RUNTIME, FROM_RUNTIME);
+        ServiceConnection(Mutex::new(stream))
     }
 
     fn answer(&self, call: &ServiceCall) -> Result<ServiceAnswer, TenantRuntimeError> {
-        let frame = encode(call, FROM_RUNTIME)?;
-        let mut ends = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ends.writer.write_all(&frame)?;
-        let answer = ends.reader.next_message()?;
-        answer.ok_or(TenantRuntimeError::Ended)
+        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.send(call)?;
+        stream.next_message()?.ok_or(TenantRuntimeError::Ended)
     }
 }
 

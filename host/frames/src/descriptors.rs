@@ -1,0 +1,106 @@
+//! Messages that come with file descriptors. Each is sent and received in one call of the system.
+use crate::{
+    FrameLimit, MessageDecoder, StreamError,
+    codec::{CodecError, HEADER},
+    encode,
+};
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    io::{IoSlice, IoSliceMut},
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{io, mem::MaybeUninit};
+
+/// Message with the descriptors that came with it, at most two.
+#[derive(Debug)]
+pub struct MessageWithDescriptors<T> {
+    /// The message.
+    pub message: T,
+    /// The descriptors, in their order.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// Sends a message with at most two descriptors.
+///
+/// # Errors
+///
+/// Fails if the message is too long, there are more descriptors, or the socket does not take the message
+/// at once.
+pub fn send_with_descriptors(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    descriptors: &[BorrowedFd<'_>],
+    limit: FrameLimit,
+) -> Result<(), StreamError> {
+    let frame = encode(message, limit)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
+    }
+    let sent = sendmsg(
+        socket,
+        &[IoSlice::new(&frame)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )
+    .map_err(io::Error::from)?;
+    if sent == frame.len() {
+        Ok(())
+    } else {
+        Err(io::Error::from(io::ErrorKind::WriteZero).into())
+    }
+}
+
+/// Receives a message with its descriptors. Blocks. The other end sends nothing else before it has an
+/// answer.
+///
+/// # Errors
+///
+/// Fails if the socket fails, or what came is no single message.
+pub fn receive_with_descriptors<T: DeserializeOwned>(
+    socket: impl AsFd,
+    limit: FrameLimit,
+) -> Result<MessageWithDescriptors<T>, StreamError> {
+    let mut bytes = vec![0; limit.0.saturating_add(HEADER)];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )
+    .map_err(io::Error::from)?;
+    let rights = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptors = rights.flatten().collect();
+    let message = decode_single(bytes.get(..received.bytes).unwrap_or_default(), limit)?;
+    Ok(MessageWithDescriptors {
+        message,
+        descriptors,
+    })
+}
+
+/// Decodes the one message in these bytes.
+///
+/// # Errors
+///
+/// Fails if there is none, more than one, or an invalid one.
+pub fn decode_single<T: DeserializeOwned>(
+    bytes: &[u8],
+    limit: FrameLimit,
+) -> Result<T, CodecError> {
+    let mut decoder = MessageDecoder::new(limit);
+    decoder.push(bytes);
+    match decoder.next_message()? {
+        Some(message) if decoder.pending() == 0 => Ok(message),
+        _ => Err(CodecError::NotSingle(bytes.len())),
+    }
+}
