@@ -7,7 +7,10 @@ use peal_server::admin::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
-    os::unix::{fs::PermissionsExt, net::UnixDatagram},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        net::UnixDatagram,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -15,6 +18,11 @@ use std::{
 
 /// Time limit of messages that the server must send.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// User of supervised servers, which Debian's base has.
+pub const SERVER_USER: &str = "daemon";
+/// Id of that user, and of its group.
+pub const SERVER_UID: u32 = 1;
 
 /// Directory for servers: configuration, sockets, store, and the files for tools.
 pub struct Place {
@@ -51,6 +59,22 @@ impl Place {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
         Place { dir }
+    }
+
+    /// Creates an empty directory of the user of supervised servers. Other users may enter it.
+    pub fn of_server_user() -> Place {
+        let place = Place::new();
+        chown(place.path("."), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+        fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+        place
+    }
+
+    /// Writes the configuration of supervised servers, which keep compiled code in the directory.
+    pub fn configure_supervised(&self, text: &str) {
+        let cache = self.path("code");
+        self.configure(&format!(
+            "[server]\nuser = {SERVER_USER:?}\n[sandbox]\ncache_dir = {cache:?}\n{text}"
+        ));
     }
 
     /// Returns the path of a file in it.

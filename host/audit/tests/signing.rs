@@ -138,6 +138,17 @@ fn with_records() -> (SignerState, Vec<Head>) {
     (signer, heads)
 }
 
+/// Has records sealed one after another. Returns the heads before, between and after them.
+fn sealed_one_by_one(signer: &mut SignerState, links: &[ChainLink]) -> Vec<Head> {
+    let mut heads = vec![START];
+    for next in links {
+        let from = *heads.last().unwrap();
+        let extended = extend(from, std::slice::from_ref(next));
+        heads.push(head(&sealed(signer, extended)));
+    }
+    heads
+}
+
 #[test]
 fn changed_history_is_not_signed() {
     let (mut signer, heads) = with_records();
@@ -269,14 +280,7 @@ fn records_that_must_stay_are_not_called_dropped() {
         ("call", NOW),
     ];
     let links: Vec<ChainLink> = kinds.iter().map(|(kind, at)| link(*at, kind, 1)).collect();
-    let mut heads = vec![START];
-    for next in &links {
-        let from = *heads.last().unwrap();
-        heads.push(head(&sealed(
-            &mut signer,
-            extend(from, std::slice::from_ref(next)),
-        )));
-    }
+    let heads = sealed_one_by_one(&mut signer, &links);
     signer.handle(ToSigner::Commit(heads[7]), NOW).unwrap();
     let anchor = |seq: usize| {
         ToSigner::Anchor(AnchorTrail {
@@ -352,14 +356,7 @@ fn decision_called_a_call_leads_to_no_record_of_the_trail() {
         link(0, "decision", 2),
         link(0, "decision", 3),
     ];
-    let mut heads = vec![START];
-    for next in &links {
-        let from = *heads.last().unwrap();
-        heads.push(head(&sealed(
-            &mut signer,
-            extend(from, std::slice::from_ref(next)),
-        )));
-    }
+    let heads = sealed_one_by_one(&mut signer, &links);
     signer.handle(ToSigner::Commit(heads[3]), NOW).unwrap();
     let lie = ChainLink {
         kind: "call".to_owned(),

@@ -24,9 +24,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// User of the server, which Debian's base has.
-const SERVER_USER: &str = "daemon";
-const SERVER_UID: u32 = 1;
 /// User that raises events, and that has a module which handles them.
 const USER: u32 = 54_321;
 /// Longest time between the beginning of the load and a kill, in milliseconds.
@@ -134,14 +131,12 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>) {
 
 impl Site {
     fn new() -> Site {
-        let place = Place::new();
-        chown(place.path("."), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
-        fs::set_permissions(place.path("."), Permissions::from_mode(0o755)).unwrap();
-        let [users, trail, cache] = ["users", "audit.db", "code"].map(|name| place.path(name));
+        let place = Place::of_server_user();
+        let [users, trail] = ["users", "audit.db"].map(|name| place.path(name));
         let policy = guest("same-user");
-        place.configure(&format!(
-            "[server]\nuser = {SERVER_USER:?}\n[audit]\npath = {trail:?}\non_failure = \"deny\"\n\
-             [sandbox]\ncache_dir = {cache:?}\n[deploy]\ndebounce_ms = 20\nuser_modules_dir = {users:?}\n\
+        place.configure_supervised(&format!(
+            "[audit]\npath = {trail:?}\non_failure = \"deny\"\n\
+             [deploy]\ndebounce_ms = 20\nuser_modules_dir = {users:?}\n\
              [[module]]\nname = \"same-user\"\npath = {policy:?}\n"
         ));
         let own = users.join("own");

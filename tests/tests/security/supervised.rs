@@ -6,10 +6,12 @@ use peal_needs::needs;
 use peal_store::Filter;
 use peal_tests::{
     c_program,
-    daemon::{Daemon, Place, wrapped},
-    finish, peal, run, service_unit, until,
+    daemon::{Daemon, Place, SERVER_UID, SERVER_USER, wrapped},
+    finish, peal,
+    processes::{is_running, signal, status},
+    run, service_unit, until,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::{
     fs,
     io::Write,
@@ -22,20 +24,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// User of the server, which Debian's base has.
-const SERVER_USER: &str = "daemon";
-const SERVER_UID: u32 = 1;
 /// User of a job.
 const USER: u32 = 54_321;
-
-/// Value of a line of `/proc/PID/status`, if the process exists.
-fn status(pid: u32, key: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    Some(line.trim().to_owned())
-}
 
 fn uid(pid: u32) -> Option<u32> {
     status(pid, "Uid")?.split_whitespace().next()?.parse().ok()
@@ -49,13 +39,8 @@ fn child(daemon: &Daemon, verb: &str) -> u32 {
 
 /// Place whose directory belongs to the server's user.
 fn place(text: &str) -> Place {
-    let place = Place::new();
-    chown(place.path("."), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
-    fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
-    let cache = place.path("code");
-    place.configure(&format!(
-        "[server]\nuser = {SERVER_USER:?}\n[sandbox]\ncache_dir = {cache:?}\n{text}"
-    ));
+    let place = Place::of_server_user();
+    place.configure_supervised(text);
     place
 }
 
@@ -78,8 +63,7 @@ fn own_program(program: &Path) -> tempfile::TempDir {
 }
 
 fn kill(pid: u32) {
-    let pid = Pid::from_raw(pid.cast_signed()).unwrap();
-    kill_process(pid, Signal::KILL).unwrap();
+    signal(pid, Signal::KILL);
 }
 
 #[needs(prepared, root)]
@@ -373,10 +357,6 @@ fn all_processes_end_with_the_server_or_the_supervisor() {
             assert_eq!(done.status, Some(125));
         }
     }
-}
-
-fn is_running(pid: u32) -> bool {
-    status(pid, "State").is_some_and(|state| !state.starts_with('Z'))
 }
 
 #[needs(prepared, root)]

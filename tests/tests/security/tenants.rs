@@ -3,10 +3,12 @@
 use peal_needs::needs;
 use peal_server::admin::ModuleState;
 use peal_tests::{
-    daemon::{Daemon, Place},
-    guest, peal, run, until,
+    daemon::{Daemon, Place, SERVER_UID},
+    guest, peal,
+    processes::{is_running, signal, status},
+    run, until,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     fs,
@@ -19,9 +21,6 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// User of the server, which Debian's base has.
-const SERVER_USER: &str = "daemon";
-const SERVER_UID: u32 = 1;
 /// Users with modules. The jobs that the events are about are theirs.
 const USERS: [u32; 2] = [54_321, 54_322];
 
@@ -33,9 +32,7 @@ struct TenantServer {
 
 impl TenantServer {
     fn start(settings: &str, modules: [&str; 2]) -> TenantServer {
-        let place = Place::new();
-        chown(place.path("."), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
-        fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+        let place = Place::of_server_user();
         let below = place.path("users");
         fs::create_dir(&below).unwrap();
         for (uid, module) in USERS.into_iter().zip(modules) {
@@ -47,10 +44,8 @@ impl TenantServer {
             let text = format!("name = {module:?}\npath = \"own.wasm\"\ngrants = [\"logging\"]\n");
             put_as(uid, &own.join("own.toml"), text);
         }
-        let cache = place.path("code");
-        place.configure(&format!(
-            "[server]\nuser = {SERVER_USER:?}\n[sandbox]\ncache_dir = {cache:?}\n\
-             [deploy]\nuser_modules_dir = {below:?}\n{settings}"
+        place.configure_supervised(&format!(
+            "[deploy]\nuser_modules_dir = {below:?}\n{settings}"
         ));
         let daemon = place.start();
         for uid in USERS {
@@ -120,22 +115,8 @@ fn job(uid: u32) -> String {
 fn process(daemon: &Daemon, uid: u32) -> Option<u32> {
     let of_user =
         |pid: &u32| status(*pid, "Uid").is_some_and(|line| line.contains(&uid.to_string()));
-    let is_running = |pid: &u32| status(*pid, "State").is_some_and(|state| !state.starts_with('Z'));
     let found = daemon.children().into_iter().filter(of_user);
-    found.filter(is_running).max()
-}
-
-/// Value of a line of `/proc/PID/status`, if the process exists.
-fn status(pid: u32, key: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+    found.filter(|pid| is_running(*pid)).max()
 }
 
 #[needs(prepared, root)]

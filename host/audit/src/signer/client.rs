@@ -92,23 +92,17 @@ impl TrailSigner {
         previous_run: Option<RunId>,
         rules: SignerRules,
     ) -> Result<(OpenSigner, RunKeys), SignerError> {
-        let mut signer = CurrentSigner {
-            connection: match &self.0 {
-                SignerPlace::Here(key) => {
-                    let state = SignerState::new(Keys::open(key)?, rules, None);
-                    SignerConnection::Here(Box::new(state))
-                }
-                SignerPlace::Process(_) => SignerConnection::None,
-            },
-            head,
+        let (start, connection) = match self.0 {
+            SignerPlace::Here(key) => {
+                let state = SignerState::new(Keys::open(&key)?, rules, None);
+                (None, SignerConnection::Here(Box::new(state)))
+            }
+            SignerPlace::Process(start) => {
+                let connection = connected(&start)?;
+                (Some(start), connection)
+            }
         };
-        let start = match self.0 {
-            SignerPlace::Here(_) => None,
-            SignerPlace::Process(start) => Some(start),
-        };
-        if let Some(start) = &start {
-            signer.connection = connected(start)?;
-        }
+        let mut signer = CurrentSigner { connection, head };
         let opened = signer.begin(previous_run)?;
         let signer = OpenSigner {
             start,

@@ -26,6 +26,7 @@ use crate::{
 };
 use branches::EventJoin;
 use peal_core::{
+    chain::ChainMember,
     owner::Owner,
     quota::{Quota, QuotaReport},
     server::EventBudget,
@@ -33,7 +34,7 @@ use peal_core::{
 };
 use peal_model::{Event, Nspace, UserIdentity};
 use peal_sandbox::GuestPool;
-use peal_tenant::LoadedModule;
+use peal_tenant::{HandlerOrder, LoadedModule, TenantModule};
 use queue::{QueueCharge, Route};
 use std::{
     sync::{
@@ -65,6 +66,20 @@ impl HostedHandler {
             module: module.into(),
             tag: 0,
         }
+    }
+}
+
+/// Returns the order to call a handler in the process of its user.
+pub(crate) fn handler_order(
+    member: &ChainMember<HostedHandler>,
+    module: &TenantModule,
+) -> HandlerOrder {
+    HandlerOrder {
+        module: module.number(),
+        registration: member.id.0,
+        tag: member.handler.tag,
+        name: member.registration.name.clone(),
+        object: member.registration.object.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 use super::{
     ChainEvent, ChainView, EventInFlight, HostedHandler, SharedChain, TerminationReply,
     chain_modules::{ChainModule, ChainModules, RegistrationConflict},
-    change,
+    change, handler_order,
     queue::{ChainQueue, ChainWork, Route},
 };
 use crate::{
@@ -23,7 +23,7 @@ use peal_sandbox::{
     CallFailure, DeferredControl, DeferredLog, EventCall, GuestPool, HandlerResult, Notification,
     Role,
 };
-use peal_tenant::{ChainOrder, HandlerOrder, HandlerReply, LoadedModule, TenantModule};
+use peal_tenant::{ChainOrder, HandlerReply, LoadedModule, TenantModule};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -107,15 +107,7 @@ impl ChainWorker {
     }
 
     async fn event(&mut self, mut passing: EventInFlight, queue: &ChainQueue) {
-        let ChainEvent {
-            event, reach, jobs, ..
-        } = &passing.entered;
-        let jobs = jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
-        let answer = if self.owner.sees(event, *reach, jobs) {
-            self.handle(&mut passing, queue).await
-        } else {
-            None
-        };
+        let answer = self.handle(&mut passing, queue).await;
         self.route.pass(Some(&self.owner), passing, &self.shared);
         // Pass the event on first: if this was the last chain, listeners are notified before the
         // consequences of the termination request.
@@ -391,13 +383,7 @@ fn chain_order(run: &ChainRun<HostedHandler>, entered: &ChainEvent) -> ChainOrde
             .filter(|member| member.registration.mode == Mode::Active)
             .filter_map(|member| Some((member, member.handler.module.tenant()?)))
     };
-    let handlers = active().map(|(member, module)| HandlerOrder {
-        module: module.number(),
-        registration: member.id.0,
-        tag: member.handler.tag,
-        name: member.registration.name.clone(),
-        object: member.registration.object.clone(),
-    });
+    let handlers = active().map(|(member, module)| handler_order(member, module));
     ChainOrder {
         event_number: entered.number,
         event: entered.event.clone(),

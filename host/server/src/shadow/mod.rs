@@ -5,7 +5,10 @@
 mod reports;
 
 use crate::{
-    admin::ShadowReport, chains::HostedHandler, decisions::HostedPolicy, metrics::Metrics,
+    admin::ShadowReport,
+    chains::{HostedHandler, handler_order},
+    decisions::HostedPolicy,
+    metrics::Metrics,
 };
 use peal_core::{
     chain::{ChainEnd, PendingHandler},
@@ -14,7 +17,7 @@ use peal_core::{
 };
 use peal_model::{Event, PolicyOutcome, PolicyRequest, UserIdentity, code, counted};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
-use peal_tenant::{ChainOrder, HandlerOrder, LoadedModule, TenantModule};
+use peal_tenant::{ChainOrder, LoadedModule, TenantModule};
 use reports::{ShadowCall, ShadowReports};
 use std::{collections::VecDeque, fmt, sync::Arc};
 use tokio::sync::Semaphore;
@@ -113,19 +116,12 @@ impl Shadows {
             inner.reports.missed(&owner, &shadow);
             return;
         };
-        let member = pending.member();
         let order = ChainOrder {
             event_number: 0,
             event: pending.event().clone(),
             identity: source,
             steps: pending.steps().clone(),
-            handlers: vec![HandlerOrder {
-                module: module.number(),
-                registration: member.id.0,
-                tag: member.handler.tag,
-                name: member.registration.name.clone(),
-                object: member.registration.object.clone(),
-            }],
+            handlers: vec![handler_order(pending.member(), &module)],
             time: TenantModule::chain_time([&*module]),
         };
         tokio::spawn(async move {
