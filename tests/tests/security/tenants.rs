@@ -201,9 +201,7 @@ fn ended_process_costs_its_user_one_call() {
     let left = USERS.map(|uid| process(&server.daemon, uid).unwrap());
     server.daemon.tell(&["stop", "--wait"]);
     for pid in left {
-        until("the processes end with the server", || {
-            status(pid, "Name").is_none()
-        });
+        until("the processes end with the server", || !is_running(pid));
     }
 }
 
