@@ -23,7 +23,7 @@ use std::{
 const OWN_MEMORY: u64 = 512 << 20;
 
 /// Largest number of open files of a process.
-const MAX_FILES: u64 = 64;
+const MAX_FILES: u64 = 128;
 
 /// Returns the function by which a server starts the processes of users; none if their modules run in the
 /// server.
@@ -85,7 +85,7 @@ pub fn spawn(config: &Config, account: &ServerAccount, uid: u32) -> Result<Start
 
 /// Runs a user's modules for the server at the other end of the standard input.
 pub fn run(args: TenantArgs) -> Result<ExitCode> {
-    let calls = process_setup::standard_input().context("events come on standard input")?;
+    let first = process_setup::standard_input().context("requests come on standard input")?;
     let nowhere = File::options()
         .write(true)
         .open("/dev/null")
@@ -94,7 +94,7 @@ pub fn run(args: TenantArgs) -> Result<ExitCode> {
     // From here on lines go to the server, which bounds them. A component that took over the process could
     // otherwise fill the log of the service.
     nix::unistd::dup2_stderr(&nowhere).context("cannot close the standard error")?;
-    peal_tenant::serve_tenant(calls.into())?;
+    peal_tenant::serve_tenant(first.into())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -15,7 +15,10 @@ use rustix::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::{io, mem::MaybeUninit};
 
-/// Message with the descriptors that came with it, at most two.
+/// Largest number of descriptors with one message.
+pub const MAX_DESCRIPTORS: usize = 32;
+
+/// Message with the descriptors that came with it, at most [`MAX_DESCRIPTORS`].
 #[derive(Debug)]
 pub struct MessageWithDescriptors<T> {
     /// The message.
@@ -24,7 +27,7 @@ pub struct MessageWithDescriptors<T> {
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Sends a message with at most two descriptors.
+/// Sends a message with at most [`MAX_DESCRIPTORS`] descriptors.
 ///
 /// # Errors
 ///
@@ -37,7 +40,7 @@ pub fn send_with_descriptors(
     limit: FrameLimit,
 ) -> Result<(), StreamError> {
     let frame = encode(message, limit)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
@@ -67,7 +70,7 @@ pub fn receive_with_descriptors<T: DeserializeOwned>(
     limit: FrameLimit,
 ) -> Result<MessageWithDescriptors<T>, StreamError> {
     let mut bytes = vec![0; limit.0.saturating_add(HEADER)];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(
         socket,

@@ -8,7 +8,8 @@ mod stream;
 
 pub use codec::{CodecError, FrameLimit, MessageDecoder, encode};
 pub use descriptors::{
-    MessageWithDescriptors, decode_single, receive_with_descriptors, send_with_descriptors,
+    MAX_DESCRIPTORS, MessageWithDescriptors, decode_single, receive_with_descriptors,
+    send_with_descriptors,
 };
 pub use named_fields::NamedFields;
 pub use stream::{MessageStream, StreamError};

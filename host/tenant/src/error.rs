@@ -18,7 +18,7 @@ pub enum TenantRuntimeError {
     #[error("message: {0}")]
     Message(#[from] CodecError),
     /// The first message or its connections did not come whole.
-    #[error("the first message did not bring two connections")]
+    #[error("the first message did not bring the connections")]
     Greeting,
     /// The other end is of another release.
     #[error("the server speaks version {0} of the protocol, not {PROTOCOL}")]

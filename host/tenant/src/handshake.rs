@@ -1,42 +1,54 @@
-//! First message on the first connection. It brings the two others.
+//! First message on the first connection. It brings the others.
 use crate::{error::TenantRuntimeError, message::RuntimeHello};
 use peal_frames::{
-    CodecError, FrameLimit, MessageWithDescriptors, StreamError, receive_with_descriptors,
-    send_with_descriptors,
+    CodecError, FrameLimit, MAX_DESCRIPTORS, MessageWithDescriptors, StreamError,
+    receive_with_descriptors, send_with_descriptors,
 };
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 /// Longest first message.
 const LIMIT: FrameLimit = FrameLimit(8192);
 
+/// Largest number of chains that a process runs at once: each has a connection of its own.
+pub(crate) const MAX_CHAINS: usize = 16;
+
+// Those, and the one for services, come with one message.
+const _: () = assert!(MAX_CHAINS < MAX_DESCRIPTORS);
+
 /// Connections of a process beside the first one.
 #[derive(Debug)]
 pub(crate) struct FurtherConnections {
-    /// Connection on which modules are loaded and removed.
-    pub(crate) modules: UnixStream,
     /// Connection on which the process asks for services.
     pub(crate) services: UnixStream,
+    /// Connections on which it runs chains, one at a time on each.
+    pub(crate) chains: Vec<UnixStream>,
 }
 
 /// Sends the first message with the process's ends of the further connections. Returns the server's
 /// ends.
 pub(crate) fn greet(
-    calls: &UnixStream,
+    first: &UnixStream,
     hello: &RuntimeHello,
 ) -> Result<FurtherConnections, TenantRuntimeError> {
-    let (modules, their_modules) = UnixStream::pair()?;
     let (services, their_services) = UnixStream::pair()?;
-    let descriptors = [their_modules.as_fd(), their_services.as_fd()];
-    send_with_descriptors(calls, hello, &descriptors, LIMIT)?;
-    Ok(FurtherConnections { modules, services })
+    let mut chains = Vec::new();
+    let mut theirs = vec![their_services];
+    for _ in 0..hello.settings.threads.clamp(1, MAX_CHAINS) {
+        let (chain, their_chain) = UnixStream::pair()?;
+        chains.push(chain);
+        theirs.push(their_chain);
+    }
+    let descriptors: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
+    send_with_descriptors(first, hello, &descriptors, LIMIT)?;
+    Ok(FurtherConnections { services, chains })
 }
 
 /// Receives the first message. Blocks.
 pub(crate) fn greeted(
-    calls: &UnixStream,
+    first: &UnixStream,
 ) -> Result<(RuntimeHello, FurtherConnections), TenantRuntimeError> {
-    let received = receive_with_descriptors(calls, LIMIT);
+    let received = receive_with_descriptors(first, LIMIT);
     let MessageWithDescriptors {
         message: hello,
         descriptors,
@@ -44,13 +56,11 @@ pub(crate) fn greeted(
         StreamError::Message(CodecError::NotSingle(_)) => TenantRuntimeError::Greeting,
         error => error.into(),
     })?;
-    let [modules, services] =
-        <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| TenantRuntimeError::Greeting)?;
-    Ok((
-        hello,
-        FurtherConnections {
-            modules: modules.into(),
-            services: services.into(),
-        },
-    ))
+    let mut streams = descriptors.into_iter().map(UnixStream::from);
+    let services = streams.next().ok_or(TenantRuntimeError::Greeting)?;
+    let chains: Vec<_> = streams.collect();
+    if chains.is_empty() {
+        return Err(TenantRuntimeError::Greeting);
+    }
+    Ok((hello, FurtherConnections { services, chains }))
 }

@@ -13,7 +13,7 @@
 //! itself, so that a process that was taken over can answer wrongly for its own handlers and nothing
 //! else. What modules use beyond their memory (state, files, resource usage) the process asks the server
 //! for, which checks each request as for a module of its own.
-mod chain_connection;
+mod chain_connections;
 mod error;
 mod handshake;
 mod loaded_module;

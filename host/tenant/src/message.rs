@@ -1,8 +1,9 @@
 //! Messages between a server and the process that runs a user's modules.
 //!
-//! Three connections lead to the process. On the first one, the server sends events for chains and gets
-//! their results, several at a time. On the second one, it loads and removes modules, one request at a
-//! time. On the third one, the process asks for what modules may use beyond their memory.
+//! Several connections lead to the process, each with one request at a time. On the first one, the server
+//! loads and removes modules; the process ends with it. On the second one, the process asks for what
+//! modules may use beyond their memory. On each of the others, the server sends events for chains and gets
+//! their results: as many chains run at once as there are such connections.
 use peal_frames::{FrameLimit, NamedFields};
 use peal_model::{
     Bytes, ChainResult, Event, Info, ModuleRegistration, Proc, Status, UserIdentity, Value,
@@ -30,7 +31,7 @@ pub const MAX_LINES: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ModuleNumber(pub u64);
 
-/// Number of a chain call, unique on its connection.
+/// Number of a chain call, unique in its process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ChainNumber(pub u64);
 
@@ -45,13 +46,13 @@ pub struct RuntimeSettings {
     pub fuel: FuelCount,
     /// Bound on the instances of all modules together.
     pub max_instances: u32,
-    /// Number of chains that run at once.
+    /// Number of chains that run at once, at most 16.
     pub threads: usize,
     /// Limits of each owner of modules: the user, and each of the user's jobs.
     pub owner_limits: TenantLimits,
 }
 
-/// First message of the server, on the first connection. The other two come with it.
+/// First message of the server, on the first connection. The others come with it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RuntimeHello {
     /// Version of the messages.
@@ -121,7 +122,7 @@ impl Offer {
     }
 }
 
-/// Request about modules, on the second connection.
+/// Request about modules, on the first connection.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ModuleRequest {
     /// Loads, starts and initializes a module.
@@ -175,7 +176,7 @@ pub enum ModuleAnswer {
     Done,
 }
 
-/// Event for a chain, on the first connection.
+/// Event for a chain, on a connection for chains.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ChainCall {
     /// Number of the call.
@@ -209,7 +210,7 @@ pub struct HandlerOrder {
     pub object: Option<Value>,
 }
 
-/// Results of a chain, on the first connection.
+/// Results of a chain, on the connection of its event.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ChainReply {
     /// Number of the call.
@@ -308,7 +309,7 @@ pub struct TraceLine {
     pub message: String,
 }
 
-/// Request of a module that the server answers, on the third connection.
+/// Request of a module that the server answers, on the second connection.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServiceCall {
     /// Number of the module.

@@ -1,6 +1,6 @@
 //! Process of one user, as the server sees it: started on demand, and again after it has ended.
 use crate::{
-    chain_connection::ChainConnection,
+    chain_connections::ChainConnections,
     error::TenantRuntimeError,
     handshake::{FurtherConnections, greet},
     message::{
@@ -87,7 +87,7 @@ impl ModuleTable {
 
 /// Connections to a running process.
 struct RunningRuntime {
-    chains: ChainConnection,
+    chains: Arc<ChainConnections>,
     modules: Mutex<MessageStream>,
 }
 
@@ -236,7 +236,7 @@ impl TenantRuntime {
     }
 
     fn begin(&self) -> Result<Arc<RunningRuntime>, TenantRuntimeError> {
-        let calls = (self.start)(self.uid).map_err(TenantRuntimeError::Start)?;
+        let modules = (self.start)(self.uid).map_err(TenantRuntimeError::Start)?;
         // Its numbers are those of no other process.
         let number = self
             .started
@@ -247,15 +247,23 @@ impl TenantRuntime {
             settings: self.settings.clone(),
             numbers_after: number.checked_shl(NUMBERS).unwrap_or_default(),
         };
-        let FurtherConnections { modules, services } = greet(&calls, &hello)?;
+        let FurtherConnections { services, chains } = greet(&modules, &hello)?;
+        let chains = Arc::new(ChainConnections::new(chains, modules.try_clone()?)?);
         let serving = ServiceThread {
             uid: self.uid,
             stream: MessageStream::with_limits(services, FROM_RUNTIME, TO_RUNTIME),
             modules: self.modules.clone(),
         };
+        let served = Arc::downgrade(&chains);
         thread::Builder::new()
             .name("tenant".to_owned())
-            .spawn(move || serving.run())?;
+            .spawn(move || {
+                serving.run();
+                // The process has ended, or asked for what is no request.
+                if let Some(chains) = served.upgrade() {
+                    chains.end();
+                }
+            })?;
         modules.set_read_timeout(Some(MODULE_TIMEOUT))?;
         modules.set_write_timeout(Some(MODULE_TIMEOUT))?;
         let mut modules = MessageStream::with_limits(modules, FROM_RUNTIME, TO_RUNTIME);
@@ -263,7 +271,7 @@ impl TenantRuntime {
             .answer
             .map_err(TenantRuntimeError::Refused)?;
         Ok(Arc::new(RunningRuntime {
-            chains: ChainConnection::new(calls)?,
+            chains,
             modules: Mutex::new(modules),
         }))
     }

@@ -23,7 +23,7 @@ const MAX_LINE: usize = 8192;
 pub(crate) struct ServiceThread {
     /// User of the modules.
     pub(crate) uid: u32,
-    /// Server's end of the third connection.
+    /// Server's end of the second connection.
     pub(crate) stream: MessageStream,
     /// Modules of the user.
     pub(crate) modules: Arc<ModuleTable>,

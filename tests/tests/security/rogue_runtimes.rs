@@ -30,19 +30,19 @@ const UID: u32 = 4321;
 
 /// Process that keeps to no protocol.
 struct RogueProcess {
-    calls: UnixStream,
     modules: UnixStream,
     services: UnixStream,
+    chain: UnixStream,
 }
 
 impl RogueProcess {
     /// Takes the first message and its connections.
-    fn greeted(calls: UnixStream) -> RogueProcess {
+    fn greeted(modules: UnixStream) -> RogueProcess {
         let mut bytes = [0; 8196];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = recvmsg(
-            &calls,
+            &modules,
             &mut [IoSliceMut::new(&mut bytes)],
             &mut ancillary,
             RecvFlags::CMSG_CLOEXEC,
@@ -58,12 +58,13 @@ impl RogueProcess {
         decoder.push(&bytes[..received.bytes]);
         let hello: RuntimeHello = decoder.next_message().unwrap().unwrap();
         assert_eq!(hello.protocol, PROTOCOL);
-        let services = ends.pop().unwrap().into();
-        let modules = ends.pop().unwrap().into();
+        let [services, chain] = <[OwnedFd; 2]>::try_from(ends)
+            .unwrap()
+            .map(UnixStream::from);
         RogueProcess {
-            calls,
             modules,
             services,
+            chain,
         }
     }
 
@@ -94,7 +95,7 @@ impl RogueProcess {
     }
 
     fn next_call(&mut self) -> ChainCall {
-        let mut reader = MessageStream::new(self.calls.try_clone().unwrap(), TO_RUNTIME);
+        let mut reader = MessageStream::new(self.chain.try_clone().unwrap(), TO_RUNTIME);
         reader.next_message().unwrap().unwrap()
     }
 }
@@ -199,31 +200,31 @@ async fn malformed_early_or_repeated_results_cost_only_their_calls() {
         ("no message", |rogue| {
             rogue.next_call();
             rogue
-                .calls
+                .chain
                 .write_all(&[8, 0, 0, 0, 0xc1, 1, 2, 3, 4, 5, 6, 7])
                 .unwrap();
         }),
         ("a length beyond the limit", |rogue| {
             rogue.next_call();
-            rogue.calls.write_all(&u32::MAX.to_le_bytes()).unwrap();
+            rogue.chain.write_all(&u32::MAX.to_le_bytes()).unwrap();
         }),
         ("a result before any call", |rogue| {
-            RogueProcess::say(&mut rogue.calls, &reply(ChainNumber(7), code::PMIX_SUCCESS));
+            RogueProcess::say(&mut rogue.chain, &reply(ChainNumber(7), code::PMIX_SUCCESS));
         }),
         ("a result of another call", |rogue| {
             let call = rogue.next_call();
             let other = ChainNumber(call.number.0 + 1);
-            RogueProcess::say(&mut rogue.calls, &reply(other, code::PMIX_SUCCESS));
+            RogueProcess::say(&mut rogue.chain, &reply(other, code::PMIX_SUCCESS));
         }),
         ("half a message", |rogue| {
             let call = rogue.next_call();
             let frame = encode(&reply(call.number, code::PMIX_SUCCESS), FROM_RUNTIME).unwrap();
-            rogue.calls.write_all(&frame[..frame.len() / 2]).unwrap();
-            rogue.calls.shutdown(std::net::Shutdown::Write).unwrap();
+            rogue.chain.write_all(&frame[..frame.len() / 2]).unwrap();
+            rogue.chain.shutdown(std::net::Shutdown::Write).unwrap();
         }),
         ("nothing", |rogue| {
             rogue.next_call();
-            rogue.calls.shutdown(std::net::Shutdown::Both).unwrap();
+            rogue.chain.shutdown(std::net::Shutdown::Both).unwrap();
         }),
     ];
     for (what, act) in acts {
@@ -248,13 +249,13 @@ async fn malformed_early_or_repeated_results_cost_only_their_calls() {
 
 #[needs(prepared)]
 #[tokio::test]
-async fn second_result_of_a_call_ends_the_connection() {
+async fn second_result_of_a_call_ends_the_process() {
     let runtimes = runtimes(|mut rogue| {
         rogue.load_one();
         let call = rogue.next_call();
         let twice = reply(call.number, code::PMIX_EVENT_NO_ACTION_TAKEN);
-        RogueProcess::say(&mut rogue.calls, &twice);
-        RogueProcess::say(&mut rogue.calls, &twice);
+        RogueProcess::say(&mut rogue.chain, &twice);
+        RogueProcess::say(&mut rogue.chain, &twice);
         let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
     });
     let module = load(&runtimes, Services::default());
@@ -262,8 +263,11 @@ async fn second_result_of_a_call_ends_the_connection() {
     assert_eq!(replies[0].result.status, code::PMIX_EVENT_NO_ACTION_TAKEN);
     // The second one counts for no later call.
     let replies = run(&module, 1).await;
-    let failure = replies[0].result.failure.clone();
-    assert!(failure.is_some() || replies[0].result.status == code::PMIX_EVENT_NO_ACTION_TAKEN);
+    let failure = replies[0].result.failure.as_ref().unwrap();
+    assert!(
+        failure.reason.contains("answered another request"),
+        "{failure}"
+    );
 }
 
 /// State of one module.
@@ -374,7 +378,7 @@ async fn extra_results_and_lines_change_nothing_else() {
             message: "forged\nline".to_owned(),
         };
         RogueProcess::say(
-            &mut rogue.calls,
+            &mut rogue.chain,
             &ChainReply {
                 number: call.number,
                 results: vec![returned(code::PMIX_EVENT_NO_ACTION_TAKEN); 100],
@@ -410,7 +414,7 @@ fn process_refuses_what_no_server_sends() {
         };
         encode(&hello, TO_RUNTIME).unwrap()
     };
-    let no_connections = "the first message did not bring two connections";
+    let no_connections = "the first message did not bring the connections";
     assert_eq!(first(&hello(PROTOCOL)), no_connections);
     assert_eq!(
         first(&[hello(PROTOCOL), hello(PROTOCOL)].concat()),

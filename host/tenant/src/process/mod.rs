@@ -1,4 +1,4 @@
-//! The process: threads that run chains, and one that loads modules.
+//! The process: threads that run chains, each on a connection of its own, and one that loads modules.
 mod remote_services;
 mod side_effects;
 
@@ -10,7 +10,7 @@ use crate::{
         ModuleReply, ModuleRequest, PROTOCOL, SideEffects, TO_RUNTIME,
     },
 };
-use peal_frames::{CodecError, MessageStream, encode};
+use peal_frames::{CodecError, MessageStream, StreamError};
 use peal_model::{ChainResult, code};
 use peal_sandbox::{
     CallFailure, Engine, EngineSettings, EventCall, HandlerResult, Module, ModuleHealth, Tenant,
@@ -20,7 +20,7 @@ use remote_services::ServiceConnection;
 use side_effects::{EffectLayer, SideEffectLog};
 use std::{
     collections::BTreeMap,
-    io::Write,
+    net::Shutdown,
     os::unix::net::UnixStream,
     process, result,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -30,22 +30,18 @@ use std::{
 use tracing::Dispatch;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Bound on the threads that run chains, whatever the server asks for.
-const MAX_THREADS: usize = 64;
-
-/// Runs the modules of one user for the server at the other end of `calls`, until the server closes the
-/// connections. Chains may still run then: the caller ends the process.
+/// Runs the modules of one user for the server at the other end of `first`, until the server closes that
+/// connection. Chains may still run then: the caller ends the process.
 ///
 /// # Errors
 ///
 /// Fails if the engine cannot start, a connection fails, or the server sends what is no message of this
 /// protocol.
-pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
-    let (hello, further) = greeted(&calls)?;
-    let FurtherConnections { modules, services } = further;
-    let mut modules = MessageStream::with_limits(modules, TO_RUNTIME, FROM_RUNTIME);
+pub fn serve_tenant(first: UnixStream) -> Result<(), TenantRuntimeError> {
+    let (hello, further) = greeted(&first)?;
+    let FurtherConnections { services, chains } = further;
+    let mut modules = MessageStream::with_limits(first, TO_RUNTIME, FROM_RUNTIME);
     let settings = hello.settings;
-    let threads = settings.threads.clamp(1, MAX_THREADS);
     let made = if hello.protocol == PROTOCOL {
         Engine::new(&EngineSettings {
             cache_dir: Some(settings.code_dir),
@@ -76,24 +72,19 @@ pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
         modules: Mutex::default(),
         owners: Mutex::default(),
         owner_limits: settings.owner_limits,
-        services: Arc::new(ServiceConnection::new(services)),
+        services: Arc::new(ServiceConnection::new(services.try_clone()?)),
         log,
     });
-    let reader = Arc::new(Mutex::new(MessageStream::new(
-        calls.try_clone()?,
-        TO_RUNTIME,
-    )));
-    let writer = Arc::new(Mutex::new(calls));
-    for number in 0..threads {
+    // Other threads use them, which may be busy when this function returns.
+    let mut closed = ClosedAtEnd(vec![services]);
+    for (number, connection) in chains.into_iter().enumerate() {
+        closed.0.push(connection.try_clone()?);
         let (process, trace) = (process.clone(), trace.clone());
-        let (reader, writer) = (reader.clone(), writer.clone());
         thread::Builder::new()
             .name(format!("chains-{number}"))
             .spawn(move || {
                 let _ends_process = EndOfProcess;
-                tracing::dispatcher::with_default(&trace, || {
-                    process.run_chains(&reader, &writer);
-                });
+                tracing::dispatcher::with_default(&trace, || process.run_chains(connection));
             })?;
     }
     tracing::dispatcher::with_default(&trace, || {
@@ -103,6 +94,18 @@ pub fn serve_tenant(calls: UnixStream) -> Result<(), TenantRuntimeError> {
         }
         Ok(())
     })
+}
+
+/// Connections that are closed for all their users when this is dropped.
+struct ClosedAtEnd(Vec<UnixStream>);
+
+impl Drop for ClosedAtEnd {
+    fn drop(&mut self) {
+        for connection in &self.0 {
+            // The server may have closed its end.
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
 }
 
 /// Ends the process if a thread panics: the server would wait for its chain in vain.
@@ -128,16 +131,13 @@ struct RuntimeProcess {
 }
 
 impl RuntimeProcess {
-    /// Takes chains from the server and runs them, until the server closes the connection. Of several
-    /// threads that do so, one waits for the next chain while the others run theirs.
-    fn run_chains(&self, reader: &Mutex<MessageStream>, writer: &Mutex<UnixStream>) {
-        loop {
-            let next = lock(reader).next_message::<ChainCall>();
-            // The thread for modules sees the end of the connections, too, and ends the process.
-            let Ok(Some(call)) = next else { return };
+    /// Takes chains from the server one by one and runs them, until a connection fails.
+    fn run_chains(&self, connection: UnixStream) {
+        let mut stream = MessageStream::with_limits(connection, TO_RUNTIME, FROM_RUNTIME);
+        // The thread for modules sees the end of the server, too, and ends the process.
+        while let Ok(Some(call)) = stream.next_message::<ChainCall>() {
             let reply = self.run_chain(call);
-            let Ok(frame) = fitting(reply) else { return };
-            if lock(writer).write_all(&frame).is_err() {
+            if answer(&mut stream, reply).is_err() {
                 return;
             }
         }
@@ -271,11 +271,10 @@ fn called(module: &Module, call: &EventCall) -> HandlerReply {
     }
 }
 
-/// Encodes a reply. Results that are too long together fail instead, so that the server gets an
-/// answer.
-fn fitting(mut reply: ChainReply) -> Result<Vec<u8>, CodecError> {
-    match encode(&reply, FROM_RUNTIME) {
-        Err(CodecError::TooLong { len, max }) => {
+/// Sends a reply. Results that are too long together fail instead, so that the server gets an answer.
+fn answer(stream: &mut MessageStream, mut reply: ChainReply) -> Result<(), StreamError> {
+    match stream.send(&reply) {
+        Err(StreamError::Message(CodecError::TooLong { len, max })) => {
             let failure = CallFailure::unavailable(format!(
                 "results of the chain have {len} bytes; the limit is {max}"
             ));
@@ -283,9 +282,9 @@ fn fitting(mut reply: ChainReply) -> Result<Vec<u8>, CodecError> {
                 *result = HandlerReply::not_called(HandlerResult::from(failure.clone()));
             }
             reply.side_effects = SideEffects::default();
-            encode(&reply, FROM_RUNTIME)
+            stream.send(&reply)
         }
-        encoded => encoded,
+        sent => sent,
     }
 }
 

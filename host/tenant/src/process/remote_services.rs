@@ -1,4 +1,4 @@
-//! Services of modules, which the server has. Each request is a message on the third connection.
+//! Services of modules, which the server has. Each request is a message on the second connection.
 use super::side_effects::SideEffectLog;
 use crate::{
     error::TenantRuntimeError,
@@ -19,7 +19,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Third connection. It carries one request at a time.
+/// Second connection. It carries one request at a time.
 pub(super) struct ServiceConnection(Mutex<MessageStream>);
 
 impl ServiceConnection {
