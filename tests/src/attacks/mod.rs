@@ -4,6 +4,7 @@ pub mod borrowed_groups;
 pub mod connecting;
 mod connection;
 pub mod decision_flood;
+pub mod forwarded;
 pub mod job_records;
 pub mod large_components;
 pub mod log_flood;

@@ -9,6 +9,8 @@
 //!   another.
 //! - `peal-attack borrow-group SERVER PROGRAM GROUP` claims to be in a group by means of a program
 //!   with the group's rights.
+//! - `peal-attack forward SERVER` forwards connections to it, as the victim of `claim-rank`.
+//! - `peal-attack claim-rank SERVER JOB VICTIM` claims to be rank 0 of JOB, as user VICTIM.
 //!
 //! Resources (the first four stay until they are killed):
 //! - `peal-attack silent-sockets SERVER COUNT` opens sockets and sends nothing.
@@ -38,9 +40,9 @@
 //! - `peal-attack tell-secret SERVER SECRET` raises an event with a secret of its own.
 use anyhow::{Context, Result, bail};
 use peal_tests::attacks::{
-    admin_calls, borrowed_groups, connecting, decision_flood, job_records, large_components,
-    log_flood, long_messages, many_tools, parked_values, partial_frames, port_reuse,
-    silent_sockets, trail,
+    admin_calls, borrowed_groups, connecting, decision_flood, forwarded, job_records,
+    large_components, log_flood, long_messages, many_tools, parked_values, partial_frames,
+    port_reuse, silent_sockets, trail,
 };
 use std::env;
 
@@ -74,6 +76,12 @@ fn main() -> Result<()> {
             server.parse().context("SERVER")?,
             program,
             group.parse().context("GROUP")?,
+        ),
+        ["forward", server] => forwarded::forward(server.parse().context("SERVER")?),
+        ["claim-rank", server, job, victim] => forwarded::claim(
+            server.parse().context("SERVER")?,
+            job,
+            victim.parse().context("VICTIM")?,
         ),
         ["silent-sockets", server, count] => silent_sockets::attack(
             server.parse().context("SERVER")?,
