@@ -1,6 +1,6 @@
 //! Benchmarks of components: time, instructions and memory of calls, and the time until a component
 //! is ready.
-use crate::module_test::{Candidate, Case, CaseRunner, Cases, TrialError};
+use crate::module_test::{CallRecords, Candidate, Case, CaseRunner, Cases, TrialError};
 use peal_sandbox::{CallFailure, Engine, FormatError, ModuleLimits, Role, inspect};
 use serde::{Serialize, Serializer};
 use std::{
@@ -155,6 +155,7 @@ pub fn measure(
         bytes,
         sinks: &sinks,
         limits,
+        records: CallRecords::None,
     };
     // The time limit of a site must not stop a call that is slow only because it is counted.
     let limits = ModuleLimits {
@@ -167,6 +168,7 @@ pub fn measure(
         bytes,
         sinks: &sinks,
         limits,
+        records: CallRecords::None,
     };
     let mut compile = Duration::ZERO;
     let mut measured = Vec::new();

@@ -2,6 +2,7 @@
 mod deploy;
 mod exceptions;
 mod languages;
+mod module_dev;
 mod module_inspect;
 mod module_limits;
 mod module_project;

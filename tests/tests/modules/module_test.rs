@@ -375,7 +375,7 @@ fn a_recording_is_run_again() {
 }
 
 /// Watches until one event was printed, and raises it until then.
-fn record(place: &Place, daemon: &Daemon, to: &Path) {
+pub(super) fn record(place: &Place, daemon: &Daemon, to: &Path) {
     let event = |args: &[&str]| {
         let mut command = daemon.verb(&[&["event"], args].concat());
         command

@@ -22,8 +22,8 @@ pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch,
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleNameArgs, ModuleRollback,
-    ModuleTest, New,
+    Build, Inspect, ModuleBench, ModuleCommand, ModuleDev, ModuleDiff, ModuleNameArgs,
+    ModuleRollback, ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use run::{AppArgs, Run, normalize_np};

@@ -25,6 +25,12 @@ pub enum ModuleCommand {
     New(New),
     /// Build the component of a project with the tools of its language
     Build(Build),
+    /// Build and test a project again after each change
+    ///
+    /// Runs the project's cases after each build. Shows what changed in the answers to recordings. With
+    /// --shadow, the component also runs as a shadow at a live server.
+    #[command(after_help = DEV_HELP)]
+    Dev(ModuleDev),
     /// Show roles, imports and origin of a component
     ///
     /// Also shows the grants and limits with which the component would run here: as each configured
@@ -124,6 +130,7 @@ Examples:
   peal module test mine.wasm tests/*.toml
   peal event watch --json --count 100 > night.jsonl; peal module test mine.wasm night.jsonl
   peal module test mine.wasm night.jsonl --write tests/night.toml
+  peal module test --debug \"an abort is reported\"     # each call of the host, in order
 
 A case without `expect` fails only if the module fails.
 
@@ -149,6 +156,13 @@ pub struct ModuleTest {
     /// Let the component write to the sink NAME; default: stdout and stderr
     #[arg(long = "sink", value_name = "NAME")]
     pub sinks: Vec<String>,
+    /// Print what the component wrote in each case: its lines to the trace, and texts to sinks
+    #[arg(long)]
+    pub show_log: bool,
+    /// Print only the calls in the case named CASE, with the functions of the host that they called, in
+    /// their order
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["json", "show_log", "write"])]
+    pub debug: Option<String>,
     /// Write the cases to FILE.toml with the results as expectations, without comments
     #[arg(long, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
     pub write: Option<PathBuf>,
@@ -227,6 +241,44 @@ pub struct Build {
     /// Rust's target with rustup, and Debian packages if run as root
     #[arg(long)]
     pub install: bool,
+}
+
+const DEV_HELP: &str = "\
+Examples:
+  peal module dev                          # in a project; Ctrl-C ends
+  peal event watch --json --count 100 > night.jsonl; peal module dev . night.jsonl
+  peal module dev --shadow /etc/peal/modules.d; peal module diff NAME
+
+A build that fails or a case that fails does not end the command: the next change is built again.
+
+Exit status: 0; with --once 1 if a case fails, 125 if the build fails.";
+
+/// `peal module dev`.
+#[derive(ClapArgs)]
+pub struct ModuleDev {
+    /// Directory of the project
+    #[arg(value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Outputs of `peal event watch --json`: after each build, shows the answers that changed
+    #[arg(value_name = "RECORDING", value_hint = clap::ValueHint::FilePath)]
+    pub recordings: Vec<PathBuf>,
+    /// Print what the component wrote in each case
+    #[arg(long)]
+    pub show_log: bool,
+    /// Abort a call that takes more processor time than TIME (20ms, 2s), from 1ms to 10m
+    #[arg(long, value_name = "TIME", value_parser = call_time, default_value = "100ms")]
+    pub call_time: Duration,
+    /// Install the component as a shadow in DIR, a directory of modules that a server watches: modules.d
+    /// beside its configuration, or one's own directory in deploy.user_modules_dir. Settings that are
+    /// there already must have mode = "shadow"; others are written, and removed at the end
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub shadow: Option<PathBuf>,
+    /// Selection of the server that runs the shadow.
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Build and test once
+    #[arg(long)]
+    pub once: bool,
 }
 
 const INSPECT_HELP: &str = "\

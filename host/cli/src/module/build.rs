@@ -23,7 +23,7 @@ pub fn build(args: &Build) -> Result<ExitCode> {
 
 /// Checks that the component has the roles of the manifest, since readers of the manifest rely on
 /// them.
-fn check(project: &Project, inspection: &Inspection) -> Result<()> {
+pub fn check(project: &Project, inspection: &Inspection) -> Result<()> {
     let mut promised: Vec<&str> = project.manifest.roles.iter().map(String::as_str).collect();
     let mut filled: Vec<&str> = inspection.roles.iter().map(|role| role.name()).collect();
     // The order of roles in the manifest has no meaning.

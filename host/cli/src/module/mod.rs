@@ -2,8 +2,11 @@
 mod acceptance;
 mod bench;
 mod build;
+mod call_list;
 mod candidate;
+mod case_results;
 mod deployed;
+mod dev;
 mod diff;
 mod inspect;
 mod keygen;
@@ -23,6 +26,7 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
     match command {
         ModuleCommand::New(args) => new::new(&args),
         ModuleCommand::Build(args) => build::build(&args),
+        ModuleCommand::Dev(args) => dev::dev(args),
         ModuleCommand::Inspect(args) => inspect::inspect(&args),
         ModuleCommand::Keygen(args) => keygen::keygen(&args),
         ModuleCommand::Sign(args) => sign::sign(&args),

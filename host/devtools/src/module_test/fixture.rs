@@ -1,7 +1,7 @@
 //! Environment of a module test: a fixed clock, state in memory, resource usage of procs, and
 //! recorded output of sinks and trace.
 use peal_model::{Info, LogRequest, Proc, Status, code};
-use peal_sandbox::{CallUsage, ProcUsage, Sink, StateStore, TestHooks};
+use peal_sandbox::{CallRecord, CallUsage, ProcUsage, Recorder, Sink, StateStore, TestHooks};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -26,6 +26,8 @@ pub(super) struct FixtureState {
     pub(super) trace_lines: Vec<String>,
     /// Output of the module, by the names of the sinks.
     pub(super) written: BTreeMap<String, Vec<u8>>,
+    /// Records of its calls, if they are wanted.
+    pub(super) records: Vec<CallRecord>,
     /// Consumption of its last call.
     pub(super) usage_of_last_call: Consumption,
 }
@@ -73,6 +75,16 @@ impl TestHooks for TestFixture {
             fuel: usage.fuel,
             memory,
         };
+    }
+}
+
+impl Recorder for TestFixture {
+    fn samples(&self, _instance: u64) -> bool {
+        true
+    }
+
+    fn record(&self, record: CallRecord) {
+        self.props().records.push(record);
     }
 }
 

@@ -21,7 +21,7 @@ mod run;
 pub use case::{Case, CaseError, Cases};
 pub use result::CaseDifference;
 pub(crate) use run::CaseRunner;
-pub use run::{Candidate, CaseReport, TrialError, run};
+pub use run::{CallRecords, Candidate, CaseReport, TrialError, run};
 
 #[cfg(test)]
 mod tests;
@@ -70,6 +70,22 @@ impl CaseFile {
             is_recording: false,
             left_out: Vec::new(),
             text,
+        })
+    }
+
+    /// Returns the same cases, which expect these results.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a result has no form in a case.
+    pub fn expecting(&self, reports: &[CaseReport]) -> Result<CaseFile, CaseError> {
+        let text = self.rewritten(reports);
+        Ok(CaseFile {
+            path: self.path.clone(),
+            cases: Cases::parse(&self.path, &text)?,
+            is_recording: self.is_recording,
+            left_out: self.left_out.clone(),
+            text: self.text.clone(),
         })
     }
 

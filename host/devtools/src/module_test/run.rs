@@ -8,8 +8,8 @@ use super::{
 };
 use peal_model::{Amendment, ChainResult, Event, ModuleRegistration, PolicyOutcome, UserIdentity};
 use peal_sandbox::{
-    CallFailure, ChannelCall, Engine, EventCall, Grants, HandlerResult, InitError, LoadError,
-    Module, ModuleLimits, PolicyCall, Role, Services,
+    CallFailure, CallRecord, ChannelCall, Engine, EventCall, Grants, HandlerResult, InitError,
+    LoadError, Module, ModuleLimits, PolicyCall, Recorder, Role, Services,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
@@ -45,6 +45,17 @@ pub struct Candidate<'a> {
     pub sinks: &'a [String],
     /// Limits of its calls; of time, only processor time counts.
     pub limits: ModuleLimits,
+    /// Records of its calls.
+    pub records: CallRecords,
+}
+
+/// Records of the calls of a component under test. They take time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallRecords {
+    /// Reports have the records.
+    Kept,
+    /// There are none.
+    None,
 }
 
 /// Report on a case.
@@ -58,6 +69,13 @@ pub struct CaseReport {
     pub is_checked: bool,
     /// Differences from the expectation.
     pub differences: Vec<CaseDifference>,
+    /// Lines that the component wrote to the trace.
+    pub logs: Vec<String>,
+    /// Texts that it wrote, by the names of the sinks.
+    pub writes: BTreeMap<String, String>,
+    /// Records of its calls, from its start on, if they are kept.
+    #[serde(skip)]
+    pub records: Vec<CallRecord>,
     /// Expectation that the result fulfils.
     #[serde(skip)]
     pub(super) expectation: toml::Table,
@@ -96,6 +114,10 @@ impl Loaded {
             state: Some(Arc::new(scene.clone())),
             test_hooks: Some(Arc::new(scene.clone())),
             usage: Some(Arc::new(scene.clone())),
+            recorder: match of.records {
+                CallRecords::Kept => Some(Arc::new(scene.clone()) as Arc<dyn Recorder>),
+                CallRecords::None => None,
+            },
             ..Services::default()
         };
         let module = Module::load(
@@ -311,6 +333,7 @@ impl<'a> CaseRunner<'a> {
             // In a sequence the state stays, but output belongs to one case.
             props.trace_lines.clear();
             props.written.clear();
+            props.records.clear();
             props.usage = case.usage.clone();
             if let Some(state) = &case.state {
                 props.state = state.clone();
@@ -398,11 +421,18 @@ pub fn run(of: &Candidate<'_>, cases: &Cases) -> Result<Vec<CaseReport>, TrialEr
     let mut run = CaseRunner::new(of, cases);
     let report = |case: &Case| {
         let outcome = run.run_case(case)?;
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let writes = outcome.writes.iter();
         Ok(CaseReport {
             case: case.name.clone(),
             outcome: outcome.summary(),
             is_checked: case.expect.is_some(),
             differences: outcome.differences(&case.expect.clone().unwrap_or_default()),
+            logs: outcome.logs.clone(),
+            writes: writes
+                .map(|(sink, bytes)| (sink.clone(), text(bytes)))
+                .collect(),
+            records: std::mem::take(&mut run.scene.props().records),
             expectation: outcome.expectation(),
         })
     };
