@@ -1,5 +1,6 @@
 //! `peal-module.toml`: the name, language, roles and capabilities of a project.
 use crate::bundled::capabilities;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -7,7 +8,9 @@ use std::{fmt, path::PathBuf, str::FromStr};
 pub const MANIFEST: &str = "peal-module.toml";
 
 /// A language with an SDK.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Language {
     /// Rust.
@@ -18,6 +21,14 @@ pub enum Language {
     Python,
     /// JavaScript, with types for TypeScript.
     Js,
+}
+
+impl Manifest {
+    /// Returns the JSON Schema of manifests.
+    pub fn schema() -> serde_json::Value {
+        let generator = SchemaSettings::draft07().into_generator();
+        generator.into_root_schema_for::<Manifest>().to_value()
+    }
 }
 
 impl Language {
@@ -61,7 +72,7 @@ impl FromStr for Language {
 }
 
 /// Content of a `peal-module.toml`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Manifest {
     /// The name of the component's file: `NAME.wasm`.

@@ -1,10 +1,12 @@
 //! `peal config`: checks and shows the configuration and its origins.
 use crate::{
-    args::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs},
+    args::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs, SchemaKind},
     config::{self, Readable},
 };
 use anyhow::Result;
-use peal_config::{ConfigCheck, Problems, docs};
+use peal_build::Manifest;
+use peal_config::{ConfigCheck, Problems, docs, schema};
+use peal_devtools::module_test;
 use peal_model::counted;
 use std::{io::Write, process::ExitCode};
 
@@ -19,6 +21,16 @@ pub fn run(command: ConfigCommand) -> Result<ExitCode> {
         ConfigCommand::Show(args) => show(&mut out, args)?,
         ConfigCommand::Example => write!(out, "{}", docs::example())?,
         ConfigCommand::Reference => write!(out, "{}", docs::reference())?,
+        ConfigCommand::Schema { kind } => {
+            let schema = match kind {
+                SchemaKind::Config => schema::config(),
+                SchemaKind::Module => schema::module(),
+                SchemaKind::Project => Manifest::schema(),
+                SchemaKind::Cases => module_test::schema(),
+            };
+            serde_json::to_writer_pretty(&mut out, &schema)?;
+            writeln!(out)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! Reading and writing of the directories that a module may use.
 use crate::{
-    kinds::{FilePath, KeywordKind, Number, ValueKind},
+    kinds::{FilePath, KeywordKind, Number, ValueKind, ValueShape},
     parser::DocumentParser,
     values::{DirectoryGrant, FilesMode, Keyword},
 };
@@ -85,6 +85,10 @@ impl ValueKind<DirectoryGrant> for FilesGrant {
 
     fn accepted_values(&self) -> String {
         "{ name = \"...\", path = \"...\", mode = \"read\" or \"read-write\", max_bytes = 67108864 }".to_owned()
+    }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::Table
     }
 }
 

@@ -27,6 +27,10 @@ pub(crate) trait ValueKind<T> {
     fn unset(&self) -> Option<&'static str> {
         None
     }
+    /// Returns the form of valid values in a file, for editors.
+    fn shape(&self) -> ValueShape {
+        ValueShape::Text
+    }
     /// Returns true for a string, which needs no quotes in the environment and on the command line.
     fn is_text(&self) -> bool {
         false
@@ -35,6 +39,26 @@ pub(crate) trait ValueKind<T> {
     fn is_required(&self) -> bool {
         false
     }
+}
+
+/// Form of the values of a kind in a file. What it allows may still be invalid.
+pub(crate) enum ValueShape {
+    /// A text.
+    Text,
+    /// A text or a whole number.
+    TextOrNumber,
+    /// One of these texts.
+    Words(Vec<&'static str>),
+    /// One of these texts, or a table.
+    WordsOrTable(Vec<&'static str>),
+    /// A whole number between two bounds, both included.
+    Number { from: u64, to: u64 },
+    /// True or false.
+    Switch,
+    /// Values of one form.
+    List(Box<ValueShape>),
+    /// A table.
+    Table,
 }
 
 /// Setting that may be unset, with a description of the effect.
@@ -61,6 +85,10 @@ impl<T, K: ValueKind<T>> ValueKind<Option<T>> for Unset<K> {
         Some(self.0)
     }
 
+    fn shape(&self) -> ValueShape {
+        self.1.shape()
+    }
+
     fn is_text(&self) -> bool {
         self.1.is_text()
     }
@@ -80,6 +108,10 @@ impl<T, K: ValueKind<T>> ValueKind<T> for Required<K> {
 
     fn accepted_values(&self) -> String {
         self.0.accepted_values()
+    }
+
+    fn shape(&self) -> ValueShape {
+        self.0.shape()
     }
 
     fn is_required(&self) -> bool {
@@ -120,6 +152,10 @@ macro_rules! numbers {
 
             fn accepted_values(&self) -> String {
                 format!("a whole number from {} to {}", self.0, self.1)
+            }
+
+            fn shape(&self) -> ValueShape {
+                ValueShape::Number { from: self.0, to: self.1 }
             }
         }
     )+ };
@@ -164,6 +200,13 @@ impl ValueKind<Duration> for Millis {
             self.0, self.1
         )
     }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::Number {
+            from: self.0,
+            to: self.1,
+        }
+    }
 }
 
 /// Boolean.
@@ -185,6 +228,10 @@ impl ValueKind<bool> for Switch {
     fn accepted_values(&self) -> String {
         "true or false".to_owned()
     }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::Switch
+    }
 }
 
 /// Keyword of its type.
@@ -205,6 +252,10 @@ impl<T: Keyword> ValueKind<T> for KeywordKind {
 
     fn accepted_values(&self) -> String {
         alternatives(T::ALL.iter().map(|word| word.name()))
+    }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::Words(T::ALL.iter().map(|word| word.name()).collect())
     }
 
     fn is_text(&self) -> bool {

@@ -11,6 +11,7 @@
 //! saved           modules as a document, which the store keeps
 //! words           written form of the Standard's values: codes, ranges, procs, infos
 //! View            output of `peal config show`
+//! schema          JSON Schema of the files, generated from the table, for editors
 //! docs            commented example and tables for readers, generated from the table
 //! C_NAMES         correspondence to the settings of OpenPMIx
 //! ```
@@ -30,6 +31,7 @@ mod parser;
 mod policy;
 mod problem;
 mod saved;
+pub mod schema;
 mod settings;
 mod shares;
 mod signing;

@@ -1,7 +1,7 @@
 //! Kinds of values that only modules have: codes, placements, grants, channels, settings of their
 //! own.
 use crate::{
-    kinds::{TextKind, ValueKind, alternatives},
+    kinds::{TextKind, ValueKind, ValueShape, alternatives},
     module_settings::Module,
     nearest::instead,
     parser::{DocumentParser, described, quoted},
@@ -77,6 +77,10 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
     fn accepted_values(&self) -> String {
         format!("an array; each element {}", self.0.accepted_values())
     }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::List(Box::new(self.0.shape()))
+    }
 }
 
 /// Status by its name in the Standard or by number.
@@ -134,6 +138,10 @@ impl ValueKind<Status> for StatusCodeKind {
 
     fn accepted_values(&self) -> String {
         "a status by name or number, as in \"PMIX_ERR_PROC_ABORTED_BY_SIG\" or -3001".to_owned()
+    }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::TextOrNumber
     }
 }
 
@@ -206,6 +214,10 @@ impl ValueKind<ChainPlacement> for Placement {
             "{}, {{ before = \"name\" }} or {{ after = \"name\" }}",
             words.join(", ")
         )
+    }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::WordsOrTable(PLACES.iter().map(|place| place.0).collect())
     }
 }
 
@@ -522,5 +534,9 @@ impl ValueKind<Vec<Info>> for OwnSettings {
 
     fn accepted_values(&self) -> String {
         "a table of settings that the module knows".to_owned()
+    }
+
+    fn shape(&self) -> ValueShape {
+        ValueShape::Table
     }
 }

@@ -1,5 +1,5 @@
 //! Table of settings: the macro that generates types from it, and its rows.
-use crate::parser::DocumentParser;
+use crate::{kinds::ValueShape, parser::DocumentParser};
 use toml::{Spanned, Value, de::DeValue};
 
 /// Row of the table for a key of `T`.
@@ -13,6 +13,7 @@ pub struct Setting<T> {
     pub(crate) value: fn(&T) -> Option<Value>,
     pub(crate) accepted_values: fn() -> String,
     pub(crate) unset: fn() -> Option<&'static str>,
+    pub(crate) shape: fn() -> ValueShape,
     pub(crate) is_text: fn() -> bool,
     pub(crate) is_required: fn() -> bool,
 }
@@ -154,6 +155,7 @@ macro_rules! settings {
             },
             value: |of| <_ as $crate::kinds::ValueKind<$ty>>::write(&$kind, &of.$($path)+),
             accepted_values: || <_ as $crate::kinds::ValueKind<$ty>>::accepted_values(&$kind),
+            shape: || <_ as $crate::kinds::ValueKind<$ty>>::shape(&$kind),
             unset: || <_ as $crate::kinds::ValueKind<$ty>>::unset(&$kind),
             is_text: || <_ as $crate::kinds::ValueKind<$ty>>::is_text(&$kind),
             is_required: || <_ as $crate::kinds::ValueKind<$ty>>::is_required(&$kind),

@@ -29,7 +29,7 @@ pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use number::{MAX_PID, whole};
 use peal_config::{ConfinementMode, Keyword, SettingOverride, words};
 use peal_model::Nspace;
@@ -471,6 +471,33 @@ pub enum ConfigCommand {
     Example,
     /// Print tables of all keys, and of the settings that correspond to OpenPMIx names, in Markdown
     Reference,
+    /// Print the JSON Schema of a kind of file, with which editors complete and check
+    #[command(after_help = SCHEMA_HELP)]
+    Schema {
+        /// Kind of file
+        #[arg(value_name = "KIND", value_enum, default_value_t = SchemaKind::Config)]
+        kind: SchemaKind,
+    },
+}
+
+const SCHEMA_HELP: &str = "\
+Examples:
+  peal config schema > /etc/peal/peal.schema.json       # and `#:schema ./peal.schema.json` as first line of peal.toml
+  peal config schema cases > tests/cases.schema.json    # `#:schema ./cases.schema.json` in tests/*.toml
+
+Editors with taplo read that line (Even Better TOML in VS Code, taplo's language server elsewhere).";
+
+/// Kinds of files with a JSON Schema.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaKind {
+    /// peal.toml
+    Config,
+    /// A file of modules.d, or of a directory of user modules
+    Module,
+    /// peal-module.toml of a project
+    Project,
+    /// Cases of `peal module test`
+    Cases,
 }
 
 /// `peal config check`.

@@ -8,6 +8,7 @@ use super::{
 };
 use peal_model::{ChainResult, Event, Info, LogRequest, Range, UserIdentity};
 use peal_sandbox::{ChannelCall, PolicyCall};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt, fs, io, path::Path, path::PathBuf, sync::Arc};
 use thiserror::Error;
@@ -61,7 +62,7 @@ impl CaseError {
 }
 
 /// Cases of a file.
-#[derive(Clone, Debug, Deserialize, Default)]
+#[derive(Clone, Debug, Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cases {
     /// True if the cases run one after the other in one module, which keeps its memory and state.
@@ -108,8 +109,9 @@ pub(super) fn read(file: &Path) -> Result<String, CaseError> {
 }
 
 /// Case of a module test.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "CaseFields")]
+#[schemars(with = "CaseFields")]
 pub struct Case {
     pub(super) name: String,
     pub(super) config: Option<CaseSettings>,
@@ -148,7 +150,7 @@ pub(super) enum CaseInput {
     Log(ChannelCall),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CaseFields {
     name: String,
@@ -169,7 +171,7 @@ struct CaseFields {
     expect: Option<Expect>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StepWord {
     #[serde(default)]
@@ -179,7 +181,7 @@ struct StepWord {
     infos: Vec<InfoWord>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EventWord {
     code: Code,
@@ -191,7 +193,7 @@ struct EventWord {
     infos: Vec<InfoWord>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LogWord {
     channel: Channel,
@@ -205,7 +207,7 @@ struct LogWord {
 }
 
 /// Expected result. Absent fields are not compared, but a failure is always reported.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expect {
     /// Expectation that the module is registered for the event.
@@ -236,7 +238,7 @@ pub(super) struct Expect {
 }
 
 /// Event that the module is expected to raise.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExpectedEvent {
     pub(super) code: Code,
@@ -246,7 +248,7 @@ pub(super) struct ExpectedEvent {
 }
 
 /// Job control that the module is expected to request.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ControlWord {
     #[serde(default)]
@@ -255,7 +257,7 @@ pub(super) struct ControlWord {
 }
 
 /// Log request that the module is expected to make.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReportWord {
     pub(super) data: Vec<InfoWord>,

@@ -3,10 +3,11 @@
 use peal_config::words;
 use peal_core::log::CHANNELS;
 use peal_model::{DataArray, Info, InfoFlags, Key, Proc, Range, Status, UserIdentity, Value};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{
     self, Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer,
 };
-use std::{collections::BTreeMap, fmt, marker::PhantomData};
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
 /// Type that is parsed from a string, number or boolean.
 trait ScalarForm: Sized {
@@ -59,6 +60,19 @@ macro_rules! words {
             impl<'de> Deserialize<'de> for $name {
                 fn deserialize<D: Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
                     from.deserialize_any(ReadWord(PhantomData))
+                }
+            }
+
+            impl JsonSchema for $name {
+                fn schema_name() -> Cow<'static, str> {
+                    stringify!($name).into()
+                }
+
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    json_schema!({
+                        "type": ["string", "number", "boolean"],
+                        "description": $expected,
+                    })
                 }
             }
         )+
@@ -172,7 +186,7 @@ impl<'de> Deserialize<'de> for InfoWord {
     }
 }
 
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct InfoTable {
     key: KeyWord,
@@ -264,6 +278,57 @@ impl<'de> Deserialize<'de> for CaseItem {
                 array(table.of.as_deref(), table.values, table.infos).map(CaseItem::Array)
             },
         })
+    }
+}
+
+/// Gives types that are a text or a table a schema.
+macro_rules! text_or_table {
+    ($($name:ident: $table:expr;)+) => { $(
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let table = $table(generator);
+                json_schema!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, table] })
+            }
+        }
+    )+ };
+}
+
+text_or_table! {
+    InfoWord: |generator: &mut SchemaGenerator| generator.subschema_for::<InfoTable>();
+    CaseItem: |_: &mut SchemaGenerator| json_schema!({ "type": "object" });
+    CaseBytes: |_: &mut SchemaGenerator| json_schema!({
+        "type": "object",
+        "properties": { "bytes": { "type": "string" } },
+        "required": ["bytes"],
+        "additionalProperties": false,
+    });
+}
+
+impl JsonSchema for CaseSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "CaseSettings".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "additionalProperties": { "type": ["string", "number", "boolean"] },
+        })
+    }
+}
+
+impl JsonSchema for CaseTime {
+    fn schema_name() -> Cow<'static, str> {
+        "CaseTime".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // A time of TOML is a text with this format to editors.
+        json_schema!({ "type": "string", "format": "date-time" })
     }
 }
 

@@ -26,6 +26,7 @@ pub use run::{CallRecords, Candidate, CaseReport, TrialError, run};
 #[cfg(test)]
 mod tests;
 
+use schemars::generate::SchemaSettings;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -41,6 +42,12 @@ pub struct CaseFile {
     /// Parts of a recording that have no form in a case.
     pub left_out: Vec<String>,
     text: Table,
+}
+
+/// Returns the JSON Schema of case files.
+pub fn schema() -> serde_json::Value {
+    let generator = SchemaSettings::draft07().into_generator();
+    generator.into_root_schema_for::<Cases>().to_value()
 }
 
 impl CaseFile {

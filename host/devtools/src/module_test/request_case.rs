@@ -9,13 +9,14 @@ use peal_model::{
     ProvisionSubject, Range, RegistrationSubject, SpawnSubject, TargetProc, UnixGroup,
     UserIdentity,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::mem;
 
 /// Default user of the server in a case.
 const SERVER: UserIdentity = UserIdentity { uid: 0, gid: 0 };
 
-#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum HookWord {
     Connection,
@@ -29,7 +30,7 @@ enum HookWord {
     Spawn,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum KindWord {
     Client,
@@ -62,7 +63,7 @@ impl KindWord {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TargetWord {
     proc: ProcWord,
@@ -70,7 +71,7 @@ struct TargetWord {
 }
 
 /// Unix group by its id alone, or with its name.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum GroupWord {
     Number(u32),
@@ -89,14 +90,14 @@ impl From<GroupWord> for UnixGroup {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PeerWord {
     pid: Option<u32>,
     release: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ApplicationWord {
     command: String,
@@ -142,7 +143,7 @@ impl ApplicationWord {
 }
 
 /// A request. The fields of [`SubjectWords`] depend on its hook.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestWord {
     hook: HookWord,
