@@ -19,7 +19,7 @@ pub enum Install {
 /// Directory in which tools are found, besides `PATH`, and installed.
 #[derive(Clone, Debug)]
 pub struct BuildTools {
-    /// The directory: Python packages in `python/`, npm packages in `js/`.
+    /// The directory: Python packages in `python/` and `go/`, npm packages in `js/` and `ts/`.
     pub dir: PathBuf,
     /// Permission to install tools.
     pub install: Install,
