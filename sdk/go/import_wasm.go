@@ -121,6 +121,11 @@ func importLogRequest(data unsafe.Pointer, dataCount uint32, dataArrays unsafe.P
 //go:wasmimport peal:pmix/resource-usage@0.1.0 query
 func importResourceUsage(procs unsafe.Pointer, count uint32, to unsafe.Pointer)
 
+// importExit ends the call: the adapter of the build answers it with a trap.
+//
+//go:wasmimport wasi_snapshot_preview1 proc_exit
+func importExit(status int32)
+
 //go:wasmexport cabi_realloc
 func exportReallocate(from, oldSize, align, size uint32) unsafe.Pointer {
 	return reallocate(from, oldSize, align, size)

@@ -18,7 +18,7 @@ func called[T any](body func() T) T {
 		held = held[:0]
 		if reason := recover(); reason != nil {
 			describe(panicText(reason), panicPlaces())
-			panic(reason)
+			importExit(1)
 		}
 	}()
 	return body()
