@@ -4,6 +4,7 @@ use crate::{
     command::{run, run_quietly},
     encode,
     error::of_file,
+    tools::entries,
     world,
 };
 use std::{
@@ -12,6 +13,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    time::SystemTime,
 };
 use tempfile::TempDir;
 
@@ -81,7 +83,8 @@ pub(crate) const CPP: Dialect = Dialect {
         // The macros of the library in C leave out the members of other requests.
         "-Wno-missing-field-initializers",
     ],
-    probe: "#include <expected>\n#include <vector>\nint probe() { return (int)std::vector<int>(7).size(); }\n",
+    // The library has what the SDK uses, and can be linked with.
+    probe: "#include <version>\n#ifndef __cpp_lib_expected\n#error\n#endif\nint probe() { return 0; }\n",
 };
 
 /// Flags of every compilation.
@@ -150,20 +153,28 @@ pub(crate) fn build(
 ) -> Result<Vec<u8>, BuildError> {
     let compiler = find(dialect, tools, progress)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
-    let library = project.sdk().join(C.extension);
     let core = project.target().join("core.wasm");
     let mut files = sources(&project.dir, dialect)?;
     progress("compiling");
     let mut command = compiler.link();
-    command.arg("-I").arg(&library);
     if dialect.extension == C.extension {
+        let library = project.sdk().join(C.extension);
+        command.arg("-I").arg(&library);
         files.extend(sources(&library, dialect)?);
     } else {
         // The library in C is no C++, and a compiler takes the flags of one language only.
-        files.extend(compiled(&find(&C, tools, progress)?, project, &library)?);
-        let own = project.sdk().join(dialect.extension);
-        command.arg("-I").arg(&own);
-        files.extend(sources(&own, dialect)?);
+        let libraries = [C.extension, dialect.extension].map(|sdk| project.sdk().join(sdk));
+        for library in &libraries {
+            command.arg("-I").arg(library);
+        }
+        let [c, own] = &libraries;
+        files.extend(compiled(
+            &find(&C, tools, progress)?,
+            project,
+            c,
+            &libraries,
+        )?);
+        files.extend(compiled(&compiler, project, own, &libraries)?);
     }
     command.args(["-Wl,--strip-debug", "-Wl,-z,stack-size=65536"]);
     // File names in messages, such as those of `assert`, are relative to the project.
@@ -172,37 +183,50 @@ pub(crate) fn build(
     encode::encode_with(&core, &wit)
 }
 
-/// Compiles the library in C, and returns the object files.
+/// Compiles a library unless that was done since its files changed, and returns the object files.
 fn compiled(
     compiler: &Compiler,
     project: &Project,
     library: &Path,
+    headers: &[PathBuf],
 ) -> Result<Vec<PathBuf>, BuildError> {
-    let into = project.target().join("library");
+    let into = project.target().join(compiler.dialect.extension);
     fs::create_dir_all(&into).map_err(of_file(&into))?;
-    let files = sources(library, &C)?;
-    let mut command = compiler.command();
-    // Object files get the names of the sources, in the current directory.
-    command.current_dir(&into).arg("-c").args(&files);
-    run(&mut command)?;
+    let files = sources(library, compiler.dialect)?;
     let names = files.iter().filter_map(|file| file.file_stem());
-    Ok(names
+    let objects: Vec<PathBuf> = names
         .map(|name| into.join(name).with_extension("o"))
-        .collect())
+        .collect();
+    let mut changed = None;
+    for dir in headers {
+        for file in entries(dir)? {
+            changed = changed.max(modified(&file));
+        }
+    }
+    if objects.iter().any(|object| modified(object) <= changed) {
+        let mut command = compiler.command();
+        for dir in headers {
+            command.arg("-I").arg(dir);
+        }
+        // Object files get the names of the sources, in the current directory.
+        command.current_dir(&into).arg("-c").args(&files);
+        run(&mut command)?;
+    }
+    Ok(objects)
+}
+
+/// Returns the time of the last change; none for a file that does not exist.
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|data| data.modified()).ok()
 }
 
 /// Returns the sources in a directory, sorted.
 fn sources(dir: &Path, dialect: &Dialect) -> Result<Vec<PathBuf>, BuildError> {
-    let entries = fs::read_dir(dir)
-        .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
-        .map_err(of_file(dir))?;
-    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    let mut files = entries(dir)?;
     files.retain(|file| {
         file.extension()
             .is_some_and(|extension| extension == dialect.extension)
     });
-    // The order of a directory differs between machines, and with it the linked bytes.
-    files.sort();
     Ok(files)
 }
 

@@ -5,7 +5,7 @@ use crate::{
     command::{run, run_captured},
     error::of_file,
     js::{self, Packing},
-    tools,
+    tools::{self, entries},
 };
 use std::{
     fs,
@@ -144,15 +144,6 @@ fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
         fs::copy(&path, &file).map_err(of_file(&path))?;
     }
     Ok(())
-}
-
-/// Returns the entries of a directory, sorted.
-fn entries(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
-    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
-    let entries = entries.map_err(of_file(dir))?;
-    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    paths.sort();
-    Ok(paths)
 }
 
 /// Finds the tools; installs them if allowed.
