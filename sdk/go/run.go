@@ -35,7 +35,7 @@ func panicText(reason any) string {
 	case interface{ String() string }:
 		return "panic: " + reason.String()
 	}
-	return "panic"
+	return "panic with a value that is no error and no text"
 }
 
 // panicPlaces returns file, line and function of each call, innermost first. Calls of this library and of Go's are left out, unless

@@ -768,10 +768,10 @@ fn build_error_is_the_authors_own_and_comes_first() {
         ),
         (
             "go",
-            "package main\n\nfunc main() {\n\tx := 3\n}\n",
+            "package main\n\nimport \"peal\"\n\nfunc EventHandler(event *peal.Event) *peal.Outcome {\n\tx := 3\n\treturn nil\n}\n\nfunc main() {}\n",
             &[
                 "module.go does not build:",
-                "./module.go:4:2: declared and not used: x",
+                "./module.go:6:2: declared and not used: x",
             ],
         ),
         (
