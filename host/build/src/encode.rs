@@ -22,12 +22,11 @@ pub(crate) fn encode_with(file: &Path, wit: &Path) -> Result<Vec<u8>, BuildError
 pub(crate) fn encode_adapted(
     file: &Path,
     wit: &Path,
-    adapter: &str,
+    adapter: &[u8],
 ) -> Result<Vec<u8>, BuildError> {
     let mut core = fs::read(file).map_err(crate::error::of_file(file))?;
-    let adapter = wat::parse_str(adapter).map_err(|error| unfit(file)(error.to_string()))?;
     embed(&mut core, wit)
-        .and_then(|()| component(&core, Some(&adapter)))
+        .and_then(|()| component(&core, Some(adapter)))
         .map_err(unfit(file))
 }
 

@@ -16,8 +16,8 @@ use std::{
 /// The tested release, as a package for Python, and the hashes of its files for Linux.
 const PACKAGE: &str = include_str!("../tools/go/requirements.txt");
 
-/// Answers to the runtime's imports of WASI.
-const ADAPTER: &str = include_str!("../tools/go/wasi-deny.wat");
+/// Answers to the runtime's imports of WASI, of the text beside it.
+const ADAPTER: &[u8] = include_bytes!("../tools/go/wasi-deny.wasm");
 
 /// The first release that exports functions of a library, minor number of Go 1.
 const OLDEST: u32 = 24;
@@ -339,6 +339,13 @@ fn missing() -> BuildError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The binary is in the repository so that builds of components need no parser of the text.
+    #[test]
+    fn adapter_is_that_of_its_text() {
+        let binary = wat::parse_str(include_str!("../tools/go/wasi-deny.wat")).unwrap();
+        assert_eq!(ADAPTER, binary, "wasi-deny.wasm should be these bytes");
+    }
 
     #[test]
     fn exports_of_a_role_call_the_function_of_its_name() {
