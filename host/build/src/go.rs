@@ -234,7 +234,8 @@ pub(crate) fn build(
 fn overlay(project: &Project) -> Result<PathBuf, BuildError> {
     let target = project.target();
     let target = target.canonicalize().map_err(of_file(&target))?;
-    let exports = target.join("peal_exports.go");
+    // With another extension, since the tools of Go would take this directory for a package.
+    let exports = target.join("peal_exports.txt");
     fs::write(&exports, exports_text(&project.manifest.roles)).map_err(of_file(&exports))?;
     let overlay = target.join("overlay.json");
     // A path in quotes as Rust shows it is JSON, except for characters that no path needs.
