@@ -5,7 +5,15 @@ use std::{
 };
 
 /// Bundled directories, below the root of the repository.
-const CARRIED: [&str; 5] = ["sdk/rust", "sdk/c", "sdk/python", "sdk/js", "wit"];
+const CARRIED: [&str; 7] = [
+    "sdk/rust",
+    "sdk/c",
+    "sdk/cpp",
+    "sdk/go",
+    "sdk/python",
+    "sdk/js",
+    "wit",
+];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

@@ -38,8 +38,9 @@ type Large = "size" | "int64" | "uint64" | "time";
 export type Value =
   | { type: "undef"; value: null }
   | { type: "boolean"; value: boolean }
-  | { type: "text" | "nspace"; value: string }
-  | { type: Small | Large | "float32" | "float64"; value: number }
+  | { type: "text"; value: string }
+  | { type: "nspace"; value: string }
+  | { [Type in Small | Large | "float32" | "float64"]: { type: Type; value: number } }[Small | Large | "float32" | "float64"]
   | { type: "timeval"; value: { seconds: number; microseconds: number } }
   | { type: "proc"; value: Proc }
   | { type: "range"; value: Range }
@@ -62,11 +63,11 @@ export type Plain = Value | null | undefined | boolean | number | string | Uint8
 
 /** Creates values of a type, such as `value.uint32(7)`. */
 export const value: {
+  /** One constructor for each type of a value. */
+  readonly [Type in Exclude<Value["type"], "undef" | "values">]: (plain: Extract<Value, { type: Type }>["value"]) => Value;
+} & {
   readonly undef: () => Value;
-  readonly infos: (infos: Info[]) => Value;
-  readonly procs: (procs: Proc[]) => Value;
   readonly values: (element: number, items: Plain[]) => Value;
-  readonly [type: string]: (plain?: any, more?: any) => Value;
 };
 
 /** Creates an info. */

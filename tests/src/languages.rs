@@ -13,16 +13,19 @@ use std::{
 };
 
 /// Handlers that return their input, by language.
-pub const ECHOES: [(&str, &str); 4] = [
+pub const ECHOES: [(&str, &str); 7] = [
     ("rust", "echo"),
     ("c", "echo-c"),
+    ("cpp", "echo-cpp"),
+    ("go", "echo-go"),
     ("python", "echo-python"),
     ("js", "echo-js"),
+    ("ts", "echo-ts"),
 ];
 
-/// Returns the component of each, for tests with `#[needs(c_tools, python_tools, js_tools)]`.
+/// Returns the component of each, for tests with `#[needs(languages)]`.
 #[track_caller]
-pub fn echoes() -> [(&'static str, PathBuf); 4] {
+pub fn echoes() -> [(&'static str, PathBuf); 7] {
     ECHOES.map(|(language, name)| (language, guest(name)))
 }
 

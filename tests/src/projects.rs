@@ -15,7 +15,10 @@ pub fn source(language: &str) -> &'static str {
     match language {
         "rust" => "src/lib.rs",
         "c" => "module.c",
+        "cpp" => "module.cpp",
+        "go" => "module.go",
         "python" => "module.py",
+        "ts" => "module.ts",
         _ => "module.js",
     }
 }

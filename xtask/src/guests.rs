@@ -74,11 +74,13 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     let component = components.join(format!("{}.wasm", project.manifest.name));
     let built = work.join("built.wasm");
     let stamp = work.join("stamp");
-    let now = fingerprint(&[
-        dir,
-        &root.join("sdk").join(project.manifest.language.name()),
-        &root.join("wit"),
-    ])?;
+    let sdks = project.manifest.language.sdks();
+    let sdks = sdks.iter().map(|sdk| root.join("sdk").join(sdk));
+    let sources: Vec<PathBuf> = [dir.to_owned(), root.join("wit")]
+        .into_iter()
+        .chain(sdks)
+        .collect();
+    let now = fingerprint(&sources)?;
     if fs::read_to_string(&stamp).is_ok_and(|then| then == now)
         && let Ok(bytes) = fs::read(&built)
     {
@@ -121,13 +123,15 @@ fn tools_are_missing(error: &peal_build::BuildError) -> bool {
 }
 
 /// Returns a hash of the files below some directories.
-fn fingerprint(dirs: &[&Path]) -> Result<String> {
+fn fingerprint(dirs: &[PathBuf]) -> Result<String> {
     let mut hash = DefaultHasher::new();
     // The code that builds the component counts too.
     env!("CARGO_PKG_VERSION").hash(&mut hash);
     include_str!("../../host/build/src/python.rs").hash(&mut hash);
     include_str!("../../host/build/src/js.rs").hash(&mut hash);
     include_str!("../../host/build/src/c.rs").hash(&mut hash);
+    include_str!("../../host/build/src/ts.rs").hash(&mut hash);
+    include_str!("../../host/build/src/go.rs").hash(&mut hash);
     for dir in dirs {
         fingerprint_dir(dir, &mut hash)?;
     }

@@ -129,10 +129,27 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             has_python_binding(&test_servers),
         ),
         need(
+            "languages",
+            "needs the tools for components in all languages",
+            ["c", "cpp", "go", "python", "js", "ts"]
+                .iter()
+                .all(|language| component(&format!("echo-{language}"))),
+        ),
+        need(
             "c_tools",
             "needs the tools for components in C (clang with wasi-libc, or zig)",
             // `prepare` builds the component if the tools are there, so it shows that they work.
             component("echo-c"),
+        ),
+        need(
+            "cpp_tools",
+            "needs the tools for components in C++ (clang++ with libc++ for WASI)",
+            component("echo-cpp"),
+        ),
+        need(
+            "go_tools",
+            "needs the tools for components in Go (go 1.24 or newer)",
+            component("echo-go"),
         ),
         need(
             "python_tools",
@@ -143,6 +160,16 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             "js_tools",
             "needs the tools for components in JavaScript (componentize-qjs)",
             component("echo-js"),
+        ),
+        need(
+            "ts_tools",
+            "needs the tools for components in TypeScript (typescript, amaro, componentize-qjs)",
+            component("echo-ts"),
+        ),
+        need(
+            "clang_format",
+            "needs clang-format-19",
+            runs("clang-format-19", &["--version"]),
         ),
         need("python3", "needs python3", runs("python3", &["--version"])),
         need(

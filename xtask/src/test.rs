@@ -33,6 +33,8 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
         provide("libpmix-bin", &["pattrs"]);
         provide("valgrind", &["valgrind"]);
         provide("iproute2", &["ip"]);
+        // Releases differ in how they format.
+        provide("clang-format-19", &["clang-format-19"]);
         Ok(())
     })?;
     let test_servers = step("test-servers", || test_servers::get(root))?;

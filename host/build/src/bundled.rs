@@ -3,10 +3,15 @@
 /// Path below the root of the repository, and content.
 static CARRIED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
-/// Returns the files of a language's projects: its SDK below `sdk/` and the contract below `wit/`.
+/// Returns the files of a language's projects: its SDKs below `sdk/` and the contract below `wit/`.
 pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str, String)> {
-    let sdk = format!("sdk/{}/", language.name());
-    let wanted = move |path: &str| path.starts_with(&sdk) || path.starts_with("wit/");
+    let is_of_sdk = move |path: &str| {
+        let below = path
+            .strip_prefix("sdk/")
+            .and_then(|path| path.split_once('/'));
+        below.is_some_and(|(sdk, _)| language.sdks().contains(&sdk))
+    };
+    let wanted = move |path: &str| is_of_sdk(path) || path.starts_with("wit/");
     CARRIED
         .iter()
         .filter(move |(path, _)| wanted(path))
@@ -53,20 +58,21 @@ mod tests {
         for (language, file) in [
             (Language::Rust, "sdk/rust/src/lib.rs"),
             (Language::C, "sdk/c/peal.h"),
+            (Language::Cpp, "sdk/cpp/peal.hpp"),
+            (Language::Go, "sdk/go/doc.go"),
             (Language::Python, "sdk/python/peal/__init__.py"),
             (Language::Js, "sdk/js/peal.js"),
+            (Language::Ts, "sdk/js/peal.d.ts"),
         ] {
             let files: Vec<&str> = carried(language).map(|(path, _)| path).collect();
             assert!(
                 files.contains(&file) && files.contains(&"wit/worlds.wit"),
                 "{language:?}: {files:?}"
             );
-            let foreign = files.iter().filter(|path| path.starts_with("sdk/"));
-            assert!(
-                foreign
-                    .into_iter()
-                    .all(|path| path.starts_with(&format!("sdk/{}/", language.name())))
-            );
+            let sdks = files.iter().filter_map(|path| path.strip_prefix("sdk/"));
+            let sdks: std::collections::BTreeSet<&str> =
+                sdks.filter_map(|path| path.split('/').next()).collect();
+            assert_eq!(sdks, language.sdks().iter().copied().collect());
         }
     }
 

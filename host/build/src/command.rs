@@ -34,7 +34,8 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<String, BuildError> {
     })
 }
 
-/// Runs a command and returns its standard error if it failed.
+/// Runs a command and returns what it printed if it failed: its standard error, or its standard
+/// output if that is where it reports errors.
 pub(crate) fn run_captured(command: &mut Command) -> Result<Result<(), String>, BuildError> {
     let output = command.output().map_err(|reason| BuildError::Unstarted {
         command: shown(command),
@@ -43,7 +44,12 @@ pub(crate) fn run_captured(command: &mut Command) -> Result<Result<(), String>, 
     Ok(if output.status.success() {
         Ok(())
     } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        let printed = if output.stderr.is_empty() {
+            output.stdout
+        } else {
+            output.stderr
+        };
+        Err(String::from_utf8_lossy(&printed).into_owned())
     })
 }
 

@@ -7,14 +7,26 @@ use wit_parser::Resolve;
 /// Encodes a core module with embedded types, as Rust's compiler writes it.
 pub fn encode(file: &Path) -> Result<Vec<u8>, BuildError> {
     let core = fs::read(file).map_err(crate::error::of_file(file))?;
-    component(&core).map_err(unfit(file))
+    component(&core, None).map_err(unfit(file))
 }
 
 /// Encodes a core module without types, with those of the world in a directory.
 pub(crate) fn encode_with(file: &Path, wit: &Path) -> Result<Vec<u8>, BuildError> {
     let mut core = fs::read(file).map_err(crate::error::of_file(file))?;
     embed(&mut core, wit)
-        .and_then(|()| component(&core))
+        .and_then(|()| component(&core, None))
+        .map_err(unfit(file))
+}
+
+/// Encodes a core module like [`encode_with`], and answers its imports of WASI by an adapter.
+pub(crate) fn encode_adapted(
+    file: &Path,
+    wit: &Path,
+    adapter: &[u8],
+) -> Result<Vec<u8>, BuildError> {
+    let mut core = fs::read(file).map_err(crate::error::of_file(file))?;
+    embed(&mut core, wit)
+        .and_then(|()| component(&core, Some(adapter)))
         .map_err(unfit(file))
 }
 
@@ -30,11 +42,13 @@ fn embed(core: &mut Vec<u8>, wit: &Path) -> Result<(), String> {
         .map_err(|error| format!("{error:#}"))
 }
 
-fn component(core: &[u8]) -> Result<Vec<u8>, String> {
+fn component(core: &[u8], wasi: Option<&[u8]>) -> Result<Vec<u8>, String> {
     let mut encoder = ComponentEncoder::default();
+    let mut encoder = encoder.validate(true).module(core);
+    if let Some(adapter) = wasi {
+        encoder = encoder.and_then(|encoder| encoder.adapter("wasi_snapshot_preview1", adapter));
+    }
     encoder
-        .validate(true)
-        .module(core)
         .and_then(|encoder| encoder.encode())
         .map_err(|error| format!("{error:#}"))
 }

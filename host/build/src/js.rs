@@ -1,5 +1,5 @@
 //! JavaScript: `componentize-qjs` packs the QuickJS engine and the module with its imports into one
-//! component.
+//! component. A module in TypeScript is packed the same way, once its types are removed (ts.rs).
 use crate::{
     BuildError, BuildTools, ProgressCallback, Project,
     command::{run, run_captured},
@@ -22,21 +22,52 @@ pub(crate) fn build(
     tools: &BuildTools,
     progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
-    let tool = find(tools, progress)?;
-    let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
-    let out = project.target().join("component.wasm");
     // `relative` needs two paths without links: the directory of the project is resolved, too.
     let target = project
         .target()
         .canonicalize()
         .map_err(of_file(&project.target()))?;
-    let file = project.dir.join("module.js");
-    let entry = target.join("entry.js");
-    fs::write(
-        &entry,
-        entry_text(&project.manifest.roles, &relative(&file, &target)),
-    )
-    .map_err(of_file(&entry))?;
+    let packing = Packing {
+        source: "module.js",
+        module: project.dir.join("module.js"),
+        entry: target.join("entry.js"),
+        // The root has to contain the module, the entry and the SDK that the module imports.
+        root: project.root(),
+    };
+    pack(project, &packing, tools, progress)
+}
+
+/// Files that become a component.
+pub(crate) struct Packing<'a> {
+    /// Name of the author's file, in the project.
+    pub(crate) source: &'a str,
+    /// The author's module, in JavaScript.
+    pub(crate) module: PathBuf,
+    /// The entry module, which is written.
+    pub(crate) entry: PathBuf,
+    /// Directory that contains all modules.
+    pub(crate) root: PathBuf,
+}
+
+/// Packs a module and the engine into a component.
+pub(crate) fn pack(
+    project: &Project,
+    packing: &Packing<'_>,
+    tools: &BuildTools,
+    progress: ProgressCallback<'_>,
+) -> Result<Vec<u8>, BuildError> {
+    let tool = find(tools, progress)?;
+    let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
+    let out = project.target().join("component.wasm");
+    let Packing {
+        source,
+        module,
+        entry,
+        root,
+    } = packing;
+    let from = entry.parent().unwrap_or(root);
+    let roles = &project.manifest.roles;
+    fs::write(entry, entry_text(roles, &relative(module, from))).map_err(of_file(entry))?;
     progress("packing the module with a JavaScript engine (some seconds)");
     let mut command = Command::new(tool);
     command
@@ -45,12 +76,11 @@ pub(crate) fn build(
         .args(["--world", world::WORLD, "--stub-wasi", "--sync"]);
     command
         .arg("--js")
-        .arg(&entry)
-        // The root has to contain the module, the entry and the SDK that the module imports.
+        .arg(entry)
         .arg("--module-root")
-        .arg(project.root());
+        .arg(root);
     run_captured(command.arg("--output").arg(&out))?
-        .map_err(|output_text| explain(&project.manifest.roles, file, &output_text))?;
+        .map_err(|output_text| explain(roles, project.dir.join(source), &output_text))?;
     fs::read(&out).map_err(of_file(&out))
 }
 

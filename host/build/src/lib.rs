@@ -1,9 +1,9 @@
-//! Builds components from sources in Rust, C, Python and JavaScript, each with its language's own
-//! tools.
+//! Builds components from sources in Rust, C, C++, Go, Python, JavaScript and TypeScript, each with its
+//! language's own tools.
 //!
 //! ```text
 //! Project    a directory with a peal-module.toml (manifest.rs), or a guest of Peal's repository
-//!   build      finds or installs the tool (rust.rs, c.rs, python.rs, js.rs), runs it, encodes the result
+//!   build      finds or installs the tool (rust.rs, c.rs, go.rs, python.rs, js.rs, ts.rs), runs it, encodes the result
 //! bundled    the SDKs and the contract, for projects outside of the repository
 //! ```
 //!
@@ -14,12 +14,14 @@ mod c;
 mod command;
 mod encode;
 mod error;
+mod go;
 mod js;
 mod manifest;
 mod project;
 mod python;
 pub mod rust;
 mod tools;
+mod ts;
 mod world;
 
 pub use apt::{install as apt_install, is_available as apt_is_available};

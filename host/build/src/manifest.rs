@@ -15,12 +15,18 @@ pub const MANIFEST: &str = "peal-module.toml";
 pub enum Language {
     /// Rust.
     Rust,
-    /// C, and C++ with a build of the project's own.
+    /// C.
     C,
+    /// C++.
+    Cpp,
+    /// Go.
+    Go,
     /// Python.
     Python,
-    /// JavaScript, with types for TypeScript.
+    /// JavaScript.
     Js,
+    /// TypeScript.
+    Ts,
 }
 
 impl Manifest {
@@ -33,22 +39,49 @@ impl Manifest {
 
 impl Language {
     /// Every language.
-    pub const ALL: [Language; 4] = [Language::Rust, Language::C, Language::Python, Language::Js];
+    pub const ALL: [Language; 7] = [
+        Language::Rust,
+        Language::C,
+        Language::Cpp,
+        Language::Go,
+        Language::Python,
+        Language::Js,
+        Language::Ts,
+    ];
 
     /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Language::Rust => "rust",
             Language::C => "c",
+            Language::Cpp => "cpp",
+            Language::Go => "go",
             Language::Python => "python",
             Language::Js => "js",
+            Language::Ts => "ts",
+        }
+    }
+
+    /// Returns the directories below `sdk/` that its projects have.
+    pub fn sdks(self) -> &'static [&'static str] {
+        match self {
+            Language::Rust => &["rust"],
+            Language::C => &["c"],
+            // The library in C++ converts what the library in C gets from the host.
+            Language::Cpp => &["c", "cpp"],
+            Language::Go => &["go"],
+            Language::Python => &["python"],
+            Language::Js | Language::Ts => &["js"],
         }
     }
 
     /// Returns true if a component imports only what it uses, because the compiler removes the
     /// rest. Components in interpreted languages import what the manifest names.
     pub fn detects_imports(self) -> bool {
-        matches!(self, Language::Rust | Language::C)
+        matches!(
+            self,
+            Language::Rust | Language::C | Language::Cpp | Language::Go
+        )
     }
 }
 
@@ -66,7 +99,8 @@ impl FromStr for Language {
             .into_iter()
             .find(|language| language.name() == text);
         known.ok_or_else(|| {
-            format!("{text:?} should be a language with an SDK: rust, c, python or js")
+            let all = Language::ALL.map(Language::name).join(", ");
+            format!("{text:?} should be a language with an SDK: {all}")
         })
     }
 }
@@ -119,7 +153,7 @@ impl Manifest {
         }
         if manifest.language.detects_imports() && !manifest.capabilities.is_empty() {
             return Err(format!(
-                "capabilities are for Python and JavaScript; the compiler finds those of a module in {}: remove the line",
+                "capabilities are for Python, JavaScript and TypeScript; the compiler finds those of a module in {}: remove the line",
                 manifest.language
             ));
         }

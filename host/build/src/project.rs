@@ -1,7 +1,7 @@
 //! A project: a directory with a manifest, sources, an SDK and the contract.
 use crate::{
-    BuildError, BuildTools, Language, MANIFEST, Manifest, ProgressCallback, c, error::of_file, js,
-    python, rust,
+    BuildError, BuildTools, Language, MANIFEST, Manifest, ProgressCallback, c, error::of_file, go,
+    js, python, rust, ts,
 };
 use std::{
     fs,
@@ -55,9 +55,12 @@ impl Project {
         fs::create_dir_all(&self.target).map_err(of_file(&self.target))?;
         match self.manifest.language {
             Language::Rust => rust::build(self, tools, progress),
-            Language::C => c::build(self, tools, progress),
+            Language::C => c::build(&c::C, self, tools, progress),
+            Language::Cpp => c::build(&c::CPP, self, tools, progress),
+            Language::Go => go::build(self, tools, progress),
             Language::Python => python::build(self, tools, progress),
             Language::Js => js::build(self, tools, progress),
+            Language::Ts => ts::build(self, tools, progress),
         }
     }
 

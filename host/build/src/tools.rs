@@ -1,5 +1,5 @@
 //! Directories of language tools, and the permission to install them.
-use crate::BuildError;
+use crate::{BuildError, error::of_file};
 use std::{
     env,
     ffi::OsString,
@@ -19,7 +19,7 @@ pub enum Install {
 /// Directory in which tools are found, besides `PATH`, and installed.
 #[derive(Clone, Debug)]
 pub struct BuildTools {
-    /// The directory: Python packages in `python/`, npm packages in `js/`.
+    /// The directory: Python packages in `python/` and `go/`, npm packages in `js/` and `ts/`.
     pub dir: PathBuf,
     /// Permission to install tools.
     pub install: Install,
@@ -52,6 +52,16 @@ fn user_dir(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, BuildErro
     named("PEAL_TOOLS")
         .or_else(|| Some(cache()?.join("peal/tools")))
         .ok_or(BuildError::NoToolsDir)
+}
+
+/// Returns the entries of a directory, sorted: their order differs between machines, and with it what
+/// is built of them.
+pub(crate) fn entries(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let entries = entries.map_err(of_file(dir))?;
+    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
 }
 
 /// Finds a program on `PATH`.

@@ -10,7 +10,7 @@ use std::{
 pub(crate) const WORLD: &str = "peal-module";
 
 /// Version of the contract.
-const VERSION: &str = "0.1.0";
+pub(crate) const VERSION: &str = "0.1.0";
 
 /// Interfaces that every module may import without a grant.
 const UNGRANTED_INTERFACES: [&str; 3] = ["call", "amendment", "exception"];

@@ -49,6 +49,52 @@ PEAL_EVENT_HANDLER(handle)
     told: &["assertion failed at module.c:5 in handle: event->info_count > 100"],
 };
 
+const CPP: Throwing = Throwing {
+    language: "cpp",
+    code: r#"#include <peal.hpp>
+
+static std::uint32_t rank_of(const peal::Event &event) {
+  const std::vector<std::uint32_t> known = {3, 4};
+  if (event.info_count() < 100) peal::fail("no rank\nfor " + std::to_string(event.code()));
+  return known.at(event.info_count());
+}
+
+static peal::Outcome handle(const peal::Event &event) {
+  return peal::Outcome::no_action().with("rank", rank_of(event));
+}
+
+PEAL_EVENT_HANDLER(peal::event_handler<handle>)
+"#,
+    told: &[
+        "no rank\\nfor ",
+        " at module.cpp:5 in std::uint32_t rank_of(const peal::Event &)",
+    ],
+};
+
+const GO: Throwing = Throwing {
+    language: "go",
+    code: r#"package main
+
+import "peal"
+
+func rankOf(event *peal.Event) uint32 {
+	known := []uint32{3, 4}
+	return known[len(event.Infos())+7]
+}
+
+// EventHandler knows ranks.
+func EventHandler(event *peal.Event) *peal.Outcome {
+	return peal.NoAction().With("rank", peal.Uint32(rankOf(event)))
+}
+
+func main() {}
+"#,
+    told: &[
+        "panic: runtime error: index out of range [",
+        "module.go:7 in rankOf < module.go:12 in EventHandler",
+    ],
+};
+
 const PYTHON: Throwing = Throwing {
     language: "python",
     code: r#""""Knows ranks."""
@@ -90,6 +136,29 @@ export const eventHandler = peal.eventHandler((event) => {
     ],
 };
 
+const TYPESCRIPT: Throwing = Throwing {
+    language: "ts",
+    code: r#"import * as peal from "./sdk/js/peal.js";
+
+interface Known {
+  code: number;
+}
+
+const rankOf = (event: Known): number => {
+  throw new RangeError(`no rank\nin ${event.code}`);
+};
+
+export const eventHandler = peal.eventHandler((event: peal.Event) => {
+  const rank: number = rankOf(event);
+  return peal.Outcome.noAction().with("rank", rank);
+});
+"#,
+    told: &[
+        "RangeError: no rank\\nin ",
+        "module.ts:8 in rankOf < module.ts:12",
+    ],
+};
+
 const CASES: &str =
     "[[case]]\nname = \"it answers\"\nevent = { code = -3001 }\nexpect = { status = 0 }\n";
 
@@ -120,8 +189,8 @@ fn exception_is_told_everywhere(throwing: &Throwing) {
         &["got trapped: the call failed: "],
         "peal module test",
     );
-    // The test is compiled again.
-    if *language != "python" {
+    // The component is compiled again, which takes seconds for a large one.
+    if !["python", "go", "ts"].contains(language) {
         let benched = run_within(COMPILING, &mut project.module(&["bench", "--calls", "3"]))
             .expect_status(1)
             .stdout;
@@ -192,6 +261,18 @@ fn c_assertion_is_shown_with_file_and_line() {
     exception_is_told_everywhere(&C);
 }
 
+#[needs(prepared, cpp_tools)]
+#[test]
+fn cpp_failure_is_shown_with_file_and_line() {
+    exception_is_told_everywhere(&CPP);
+}
+
+#[needs(prepared, go_tools)]
+#[test]
+fn go_panic_is_shown_with_file_and_line() {
+    exception_is_told_everywhere(&GO);
+}
+
 #[needs(prepared, python_tools)]
 #[test]
 fn python_exception_is_shown_with_file_and_line() {
@@ -202,4 +283,10 @@ fn python_exception_is_shown_with_file_and_line() {
 #[test]
 fn javascript_exception_is_shown_with_file_and_line() {
     exception_is_told_everywhere(&JAVASCRIPT);
+}
+
+#[needs(prepared, ts_tools)]
+#[test]
+fn typescript_exception_is_shown_with_file_and_line() {
+    exception_is_told_everywhere(&TYPESCRIPT);
 }

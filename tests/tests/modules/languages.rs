@@ -1,4 +1,4 @@
-//! Components in Rust, C, Python, JavaScript and text form: the values that they return, one chain
+//! Components in Rust, C, C++, Go, Python, JavaScript, TypeScript and text form: the values that they return, one chain
 //! of all of them, and the delay of their first answer after a start.
 use peal_model::{
     ChainResult, DataArray, Info, InfoFlags, Nspace, Proc, Range, Rank, Status, Value,
@@ -104,7 +104,7 @@ fn echoed(result: &peal_sandbox::HandlerResult, handed: usize) -> (&[Info], &[In
     result.infos.split_at(handed)
 }
 
-#[needs(prepared, c_tools, python_tools, js_tools)]
+#[needs(prepared, languages)]
 #[test]
 fn each_language_returns_its_input_unchanged() {
     for (language, file) in echoes() {
@@ -140,7 +140,7 @@ fn each_language_returns_its_input_unchanged() {
     }
 }
 
-#[needs(prepared, c_tools, python_tools, js_tools)]
+#[needs(prepared, languages)]
 #[test]
 fn nan_is_not_a_number_in_any_language() {
     for (language, file) in echoes() {
@@ -167,7 +167,7 @@ fn nan_is_not_a_number_in_any_language() {
 
 /// JavaScript has numbers only, so it returns the nearest representable number. `sdk/js/peal.d.ts`
 /// and the README document this.
-#[needs(prepared, c_tools, python_tools, js_tools)]
+#[needs(prepared, languages)]
 #[test]
 fn integers_above_2_to_the_53_are_exact_except_in_javascript() {
     const ODD: u64 = (1 << 53) + 1;
@@ -180,7 +180,7 @@ fn integers_above_2_to_the_53_are_exact_except_in_javascript() {
         let module = load(language, &fs::read(file).unwrap());
         let result = handle(&module, handed.clone(), Vec::new());
         let (back, _) = echoed(&result, handed.len());
-        if language == "js" {
+        if ["js", "ts"].contains(&language) {
             assert_eq!(back[0], info("u", Value::Uint64(1 << 53)), "rounded");
             assert_eq!(back[2], info("i", Value::Int64(-(1 << 53))), "rounded");
             assert_eq!(
@@ -194,7 +194,7 @@ fn integers_above_2_to_the_53_are_exact_except_in_javascript() {
     }
 }
 
-#[needs(prepared, c_tools, python_tools, js_tools)]
+#[needs(prepared, languages)]
 #[test]
 fn handlers_see_earlier_results_across_languages() {
     let mut steps = vec![ChainResult {
@@ -216,8 +216,9 @@ fn handlers_see_earlier_results_across_languages() {
     }
 }
 
-/// The chain runs under the real command, with a handler in text form at its end.
-#[needs(prepared, c_tools, python_tools, js_tools)]
+/// The chain runs under the real command, with a handler in text form at its end. Each handler
+/// returns the same event.
+#[needs(prepared, languages)]
 #[test]
 fn one_chain_of_all_languages_runs_under_a_job() {
     let dir = tempfile::tempdir().unwrap();
@@ -235,23 +236,29 @@ fn one_chain_of_all_languages_runs_under_a_job() {
         .arg(program("peal-example")))
     .expect_status(0);
     let mut before: Vec<String> = Vec::new();
+    let mut answers = Vec::new();
     for (_, file) in &all {
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         let says = format!("{name} answers PMIX_EVENT_NO_ACTION_TAKEN (-331)");
         let line = done.stderr.lines().find(|line| line.contains(&says));
         let line = line.unwrap_or_else(|| panic!("{says}:\n{}", done.stderr));
-        assert!(
-            line.contains(&format!("echo.before={:?}", before.join(" "))),
-            "{line}"
-        );
+        let earlier = format!("echo.before={:?}", before.join(" "));
+        assert!(line.contains(&earlier), "{line}");
+        // The rest is the event, which each returns.
+        let (_, answer) = line.split_once(&says).unwrap();
+        answers.push(answer.replace(&earlier, ""));
         before.push(name);
+    }
+    assert!(answers[0].contains('='), "{answers:?}");
+    for (answer, name) in answers.iter().zip(&before) {
+        assert_eq!(*answer, answers[0], "{name}");
     }
     assert!(done.stderr.contains("last answers"), "{}", done.stderr);
 }
 
 /// Compiled code is on disk, as for a restarted server. The figures are printed; only the required
 /// bounds are asserted.
-#[needs(prepared, c_tools, python_tools, js_tools)]
+#[needs(prepared, languages)]
 #[test]
 fn the_first_call_after_a_start_is_soon() {
     for (language, file) in echoes() {

@@ -66,6 +66,18 @@ fn probe(language: &str) -> Option<[&'static str; 4]> {
             "  peal_peer_info peer;\n  if (peal_peer(&peer) && peer.pid) return probe(&peer);\n  if (request->is_tool)",
             include_str!("probes/probe.c"),
         ],
+        "cpp" => [
+            "// Turns tools away",
+            "  if (request.is_tool())",
+            "  if (auto peer = request.peer(); peer && peer->pid) return probe(*peer);\n  if (request.is_tool())",
+            include_str!("probes/probe.cpp"),
+        ],
+        "go" => [
+            "// ConnectionPolicy turns",
+            "\tif request.IsTool",
+            "\tif peer, ok := request.Peer(); ok && peer.Pid > 0 {\n\t\treturn probe(peer)\n\t}\n\tif request.IsTool",
+            include_str!("probes/probe.go.txt"),
+        ],
         "python" => [
             "@peal.connection_policy",
             "    if request.kind == \"tool\":",
@@ -77,6 +89,12 @@ fn probe(language: &str) -> Option<[&'static str; 4]> {
             "  request.kind === \"tool\"",
             "  request.peer?.pid ? probe(request.peer) : request.kind === \"tool\"",
             include_str!("probes/probe.js"),
+        ],
+        "ts" => [
+            "/** Turns tools away",
+            "  request.kind === \"tool\"",
+            "  request.peer?.pid ? probe(request.peer) : request.kind === \"tool\"",
+            include_str!("probes/probe.ts"),
         ],
         _ => return None,
     })
@@ -98,14 +116,19 @@ fn reach(project: &Path, language: &str, name: &str) {
     };
     assert!(replace(
         source(language),
-        &[(before, &format!("{code}{before}")), (old, new)]
+        &[
+            (before, &format!("{code}{before}")),
+            (old, new),
+            // What the code in Go uses besides.
+            ("\t\"strings\"\n", "\t\"strconv\"\n\t\"strings\"\n"),
+        ]
     ));
     let all = "[\"sink\", \"random\", \"files\"]";
     assert!(replace(&format!("{name}.toml"), &[("[\"sink\"]", all)]));
     assert_eq!(
         replace("peal-module.toml", &[("[\"sink\"]", all)]),
-        language != "c",
-        "components in C have no unused imports"
+        !["c", "cpp", "go"].contains(&language),
+        "components in compiled languages have no unused imports"
     );
 }
 
@@ -441,6 +464,18 @@ async fn a_new_project_in_c_decides() {
     a_project_with_every_role_decides("c").await;
 }
 
+#[needs(prepared, cpp_tools)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_cpp_decides() {
+    a_project_with_every_role_decides("cpp").await;
+}
+
+#[needs(prepared, go_tools)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_go_decides() {
+    a_project_with_every_role_decides("go").await;
+}
+
 #[needs(prepared, python_tools)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_project_in_python_decides() {
@@ -451,6 +486,12 @@ async fn a_new_project_in_python_decides() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_project_in_javascript_decides() {
     a_project_with_every_role_decides("js").await;
+}
+
+#[needs(prepared, ts_tools)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_typescript_decides() {
+    a_project_with_every_role_decides("ts").await;
 }
 
 /// These are the languages that build quickly.
@@ -524,6 +565,69 @@ fn the_functions_of_a_new_project_are_tested_natively() {
     );
 }
 
+/// Runs a tool in a new project, and returns its output.
+fn run_tool(language: &str, roles: &[&str], tool: &Path, args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let project = Project::new(dir.path(), language, "formed", roles).dir;
+    let tools = root().join("target/tools");
+    let done = Command::new(tool)
+        .args(args)
+        .current_dir(&project)
+        .env("GOCACHE", tools.join("go-cache"))
+        .env("GOPATH", tools.join("go-path"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{language}: {said}");
+    said.into_owned()
+}
+
+/// Returns all roles of a project.
+fn all_roles() -> Vec<&'static str> {
+    [&ROLES[..], &["lifecycle"]].concat()
+}
+
+#[needs(prepared, go_tools)]
+#[test]
+fn functions_of_a_new_go_project_are_tested_natively() {
+    let go = root().join("target/tools/go/bin/go");
+    let all = all_roles();
+    // The former prints the names of files that it changes.
+    for args in [
+        &["fmt", "./..."][..],
+        &["-C", "sdk/go", "fmt", "./..."],
+        &["vet", "./...", "peal/..."],
+    ] {
+        assert_eq!(run_tool("go", &all, &go, args), "", "{args:?}");
+    }
+    let said = run_tool("go", &all, &go, &["test", "-v"]);
+    assert_eq!(said.matches("--- PASS: Test").count(), all.len(), "{said}");
+    // The imports differ between roles.
+    for role in ROLES {
+        assert_eq!(run_tool("go", &[role], &go, &["vet", "."]), "", "{role}");
+    }
+}
+
+#[needs(prepared, ts_tools)]
+#[test]
+fn new_typescript_project_has_prettiers_style() {
+    let prettier = root().join("target/tools/ts/node_modules/.bin/prettier");
+    run_tool(
+        "ts",
+        &all_roles(),
+        &prettier,
+        &["--check", "module.ts", "tsconfig.json"],
+    );
+}
+
+#[needs(prepared, clang_format)]
+#[test]
+fn new_cpp_project_has_clang_formats_style() {
+    let sources = ["module.cpp", "sdk/cpp/peal.hpp", "sdk/cpp/peal.cpp"];
+    let args = [&["--dry-run", "-Werror"], &sources[..]].concat();
+    run_tool("cpp", &all_roles(), Path::new("clang-format-19"), &args);
+}
+
 #[needs(prepared, python3)]
 #[test]
 fn functions_of_a_new_python_project_are_tested_natively() {
@@ -560,7 +664,7 @@ fn failed_creation_or_build_is_reported_with_remedy() {
     };
     refused(
         &["new", "--lang", "perl", "mine"],
-        &["'perl'", "rust, c, python, js"],
+        &["'perl'", "rust, c, cpp, go, python, js, ts"],
     );
     refused(
         &["new", "--lang", "c", "--role", "handler", "mine"],
@@ -592,7 +696,10 @@ fn failed_creation_or_build_is_reported_with_remedy() {
     for (language, tool) in [
         ("python", "pip install componentize-py=="),
         ("js", "componentize-qjs@"),
+        ("ts", "the TypeScript compiler"),
+        ("go", "Go 1.24"),
         ("c", "wasi-libc"),
+        ("cpp", "libc++-19-dev-wasm32"),
     ] {
         let name = format!("bare-{language}");
         Project::new(dir.path(), language, &name, &["event-handler"]);
@@ -610,8 +717,8 @@ fn failed_creation_or_build_is_reported_with_remedy() {
     let manifest = dir.path().join("mine/peal-module.toml");
     for (text, words) in [
         (
-            "name = \"mine\"\nlanguage = \"go\"\nroles = [\"event-handler\"]",
-            "expected one of `rust`, `c`, `python`, `js`",
+            "name = \"mine\"\nlanguage = \"perl\"\nroles = [\"event-handler\"]",
+            "expected one of `rust`, `c`, `cpp`, `go`, `python`, `js`, `ts`",
         ),
         (
             "name = \"mine\"\nlanguage = \"c\"\nroles = []",
@@ -636,7 +743,7 @@ fn failed_creation_or_build_is_reported_with_remedy() {
 }
 
 /// An author's mistake is reported by the language's own error, without internals of the tool.
-#[needs(prepared, python_tools, js_tools)]
+#[needs(prepared, go_tools, python_tools, js_tools, ts_tools)]
 #[test]
 fn build_error_is_the_authors_own_and_comes_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -657,6 +764,23 @@ fn build_error_is_the_authors_own_and_comes_first() {
                 "module.js does not build:",
                 "unexpected token",
                 "at module.js:1:",
+            ],
+        ),
+        (
+            "go",
+            "package main\n\nimport \"peal\"\n\nfunc EventHandler(event *peal.Event) *peal.Outcome {\n\tx := 3\n\treturn nil\n}\n\nfunc main() {}\n",
+            &[
+                "module.go does not build:",
+                "./module.go:6:2: declared and not used: x",
+            ],
+        ),
+        (
+            "ts",
+            "export const x: number = \"one\";\n",
+            &[
+                "module.ts does not build:",
+                "module.ts(1,14): error TS2322",
+                "not assignable to type 'number'",
             ],
         ),
     ] {
@@ -682,7 +806,7 @@ fn build_error_is_the_authors_own_and_comes_first() {
     }
 }
 
-#[needs(prepared, python_tools, js_tools)]
+#[needs(prepared, go_tools, python_tools, js_tools, ts_tools)]
 #[test]
 fn module_without_the_export_of_its_role_does_not_build() {
     let dir = tempfile::tempdir().unwrap();
@@ -696,6 +820,16 @@ fn module_without_the_export_of_its_role_does_not_build() {
             "js",
             "import * as peal from \"./sdk/js/peal.js\";\nexport const eventHandlr = peal.eventHandler(() => undefined);\n",
             "`export const eventHandler = peal.eventHandler(...)`",
+        ),
+        (
+            "ts",
+            "import * as peal from \"./sdk/js/peal.js\";\nexport const eventHandlr = peal.eventHandler(() => undefined);\n",
+            "`export const eventHandler = peal.eventHandler(...)`",
+        ),
+        (
+            "go",
+            "package main\n\nfunc main() {}\n",
+            "`func EventHandler(event *peal.Event) *peal.Outcome`",
         ),
     ] {
         let project = Project::new(

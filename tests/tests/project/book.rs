@@ -97,13 +97,36 @@ pages! {
     commands_about_audit_run: "audit/trail.md",
 }
 
-/// Page whose program is linked with the C library.
-const LIBPMIX_PAGE: &str = "run/libpmix.md";
+/// Pages with needs of their own: a program that is linked with the C library, and modules.
+const PAGES_WITH_NEEDS: [&str; 4] = [
+    "modules/cpp.md",
+    "modules/go.md",
+    "modules/typescript.md",
+    "run/libpmix.md",
+];
+
+#[needs(prepared, cpp_tools)]
+#[test]
+fn commands_about_cpp_run() {
+    run_page("modules/cpp.md");
+}
+
+#[needs(prepared, go_tools)]
+#[test]
+fn commands_about_go_run() {
+    run_page("modules/go.md");
+}
+
+#[needs(prepared, ts_tools)]
+#[test]
+fn commands_about_typescript_run() {
+    run_page("modules/typescript.md");
+}
 
 #[needs(prepared, libpmix)]
 #[test]
 fn commands_about_libpmix_run() {
-    run_page(LIBPMIX_PAGE);
+    run_page("run/libpmix.md");
 }
 
 /// Returns the pages below a directory, relative to the sources of the book.
@@ -127,7 +150,7 @@ fn each_page_with_commands_is_run() {
     with_commands.retain(|name| commands(&page(name)).1 > 0);
     with_commands.sort();
     let mut run = PAGES.to_vec();
-    run.push(LIBPMIX_PAGE);
+    run.extend(PAGES_WITH_NEEDS);
     run.sort_unstable();
     assert_eq!(with_commands, run, "a page with commands needs a test here");
 }

@@ -11,10 +11,12 @@ const REGISTRY: &str = "data/pmix-registry.toml";
 type Generate = fn(&Registry) -> Result<String>;
 
 /// Files that are generated from the registry, with their generators.
-const GENERATED: [(&str, Generate); 7] = [
+const GENERATED: [(&str, Generate); 9] = [
     ("host/model/src/names.rs", for_host),
     ("sdk/rust/src/names.rs", sdks::rust),
     ("sdk/c/peal_names.h", sdks::c),
+    ("sdk/go/key/key.go", sdks::go_keys),
+    ("sdk/go/status/status.go", sdks::go_statuses),
     ("sdk/python/peal/key.py", sdks::python_keys),
     ("sdk/python/peal/status.py", sdks::python_statuses),
     ("sdk/js/names.js", sdks::js),

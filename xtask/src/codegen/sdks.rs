@@ -51,6 +51,30 @@ pub fn c(registry: &Registry) -> Result<String> {
     Ok(out)
 }
 
+/// Notice in the form that Go's tools know.
+const GO_NOTICE: &str =
+    "// Code generated from `data/pmix-registry.toml` by `cargo xtask codegen`; DO NOT EDIT.\n\n";
+
+/// Generates `sdk/go/key/key.go`.
+pub fn go_keys(registry: &Registry) -> Result<String> {
+    let mut out = GO_NOTICE.to_owned()
+        + "// Package key has the key strings of the PMIx Standard.\npackage key\n\n";
+    for AttributeRow { name, key, .. } in attribute_rows(registry)? {
+        writeln!(out, "const {name} = {key:?}")?;
+    }
+    Ok(out)
+}
+
+/// Generates `sdk/go/status/status.go`.
+pub fn go_statuses(registry: &Registry) -> Result<String> {
+    let mut out = GO_NOTICE.to_owned()
+        + "// Package status has the status and event codes of the PMIx Standard.\npackage status\n\n";
+    for (name, number) in status_rows(registry)? {
+        writeln!(out, "const {name} int32 = {number}")?;
+    }
+    Ok(out)
+}
+
 /// Generates `sdk/python/peal/key.py`.
 pub fn python_keys(registry: &Registry) -> Result<String> {
     let mut out = notice("\"\"\"Key strings.", "\"\"\"") + "\n";

@@ -18,7 +18,7 @@ use std::{path::PathBuf, time::Duration};
 /// `peal module`.
 #[derive(Subcommand)]
 pub enum ModuleCommand {
-    /// Create a project for a new module in Rust, C, Python or JavaScript
+    /// Create a project for a new module in Rust, C, C++, Go, Python, JavaScript or TypeScript
     ///
     /// The project contains all files of Peal that it needs. The command downloads nothing and
     /// changes no existing file.

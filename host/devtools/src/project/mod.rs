@@ -1,10 +1,35 @@
 //! New projects: the list of files for a language and roles, and writing them to a new directory.
+/// Returns the text of a role in a directory of templates, with this extension.
+macro_rules! template {
+    ($dir:literal, $extension:literal, $role:expr) => {
+        match $role {
+            Role::EventHandler => template!($dir / "event-handler" $extension),
+            Role::ConnectionPolicy => template!($dir / "connection-policy" $extension),
+            Role::EventPolicy => template!($dir / "event-policy" $extension),
+            Role::JobControlPolicy => template!($dir / "job-control-policy" $extension),
+            Role::MonitorPolicy => template!($dir / "monitor-policy" $extension),
+            Role::ProvisionPolicy => template!($dir / "provision-policy" $extension),
+            Role::LogPolicy => template!($dir / "log-policy" $extension),
+            Role::GroupPolicy => template!($dir / "group-policy" $extension),
+            Role::SpawnPolicy => template!($dir / "spawn-policy" $extension),
+            Role::LogChannel => template!($dir / "log-channel" $extension),
+            Role::Lifecycle => template!($dir / "lifecycle" $extension),
+        }
+    };
+    ($dir:literal / $name:literal $extension:literal) => {
+        include_str!(concat!("../../templates/", $dir, "/", $name, $extension))
+    };
+}
+
 mod c;
 mod cases;
+mod cpp;
+mod go;
 mod js;
 mod python;
 mod readme;
 mod rust;
+mod ts;
 
 use peal_build::{Language, MANIFEST, Manifest};
 use peal_sandbox::Role;
@@ -88,8 +113,11 @@ pub fn files(
     let own = match language {
         Language::Rust => rust::files(roles),
         Language::C => c::files(roles),
+        Language::Cpp => cpp::files(roles),
+        Language::Go => go::files(roles),
         Language::Python => python::files(roles),
         Language::Js => js::files(roles),
+        Language::Ts => ts::files(roles),
     };
     let own = own.into_iter().chain(cases::files(roles));
     let mut files: Vec<File> = own

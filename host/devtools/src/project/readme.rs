@@ -10,7 +10,8 @@ fn natively(language: Language) -> &'static str {
         Language::Python => {
             "PYTHONPATH=sdk/python python3 -m unittest   # your functions, in any Python\n"
         }
-        Language::C | Language::Js => "",
+        Language::Go => "go test                          # your functions, natively\n",
+        Language::C | Language::Cpp | Language::Js | Language::Ts => "",
     }
 }
 
@@ -18,8 +19,11 @@ fn source(language: Language) -> &'static str {
     match language {
         Language::Rust => "src/lib.rs",
         Language::C => "module.c",
+        Language::Cpp => "module.cpp",
+        Language::Go => "module.go",
         Language::Python => "module.py",
         Language::Js => "module.js",
+        Language::Ts => "module.ts",
     }
 }
 
@@ -29,6 +33,13 @@ fn limits(language: Language) -> &'static str {
         Language::C => {
             "\nAll `.c` files of this directory are compiled. Memory that the SDK hands over is freed when the call returns.\n"
         }
+        Language::Cpp => {
+            "\nAll `.cpp` files of this directory are compiled, as C++23 without exceptions and RTTI. `clang-format -i module.cpp` formats them.\n"
+        }
+        Language::Go => {
+            "\nAll integers are exact. There are no files, network, environment or arguments. `time.Now` stands still and `time.Sleep` ends \
+             the call; `peal.Now` is the clock. `math/rand` gives the same row in every instance.\n"
+        }
         Language::Python => {
             "\nAll integers are exact. There are no files, network, environment or threads. `random` gives the same row in every \
              instance: its seed is taken when the module is built.\n"
@@ -36,6 +47,12 @@ fn limits(language: Language) -> &'static str {
         Language::Js => {
             "\nIntegers are exact to 2^53: larger ones of 64 bits arrive rounded, and are rounded when they are passed on. There are \
              neither timers, nor `fetch`, nor packages of Node.\n"
+        }
+        Language::Ts => {
+            "\nThe build checks types by `tsconfig.json` and replaces them by blanks, so backtraces have the lines of the sources. Syntax that is \
+             more than types, such as `enum`, is refused. Other files are imported with their extension: `import { x } from \"./x.ts\"`. \
+             Integers are exact to 2^53: larger ones of 64 bits arrive rounded, and are rounded when they are passed on. There are \
+             neither timers, nor `fetch`, nor packages of Node. `prettier --write module.ts`, which is among the tools, formats.\n"
         }
     }
 }

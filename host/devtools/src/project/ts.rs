@@ -1,0 +1,45 @@
+//! New project in TypeScript.
+use peal_sandbox::Role;
+use std::collections::BTreeSet;
+
+/// Settings of the compiler, for `peal module build` and for editors. Types are removed and not
+/// compiled, so syntax that is more than types is refused.
+const COMPILER: &str = r#"{
+  "compilerOptions": {
+    "target": "es2023",
+    "lib": ["es2023"],
+    "types": [],
+    "module": "es2022",
+    "moduleResolution": "bundler",
+    "allowImportingTsExtensions": true,
+    "verbatimModuleSyntax": true,
+    "erasableSyntaxOnly": true,
+    "strict": true,
+    "noUncheckedIndexedAccess": true,
+    "noEmit": true
+  },
+  "include": ["*.ts"]
+}
+"#;
+
+/// Settings of prettier, which the sources follow.
+const FORMAT: &str = "{ \"printWidth\": 120 }\n";
+
+pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+    // The import needs the capability, which the manifest names for log channels only.
+    let sink = if roles.contains(&Role::LogChannel) {
+        "import * as sink from \"./sdk/js/sink.js\";\n"
+    } else {
+        ""
+    };
+    let parts: Vec<&str> = roles
+        .iter()
+        .map(|role| template!("ts", ".txt", role))
+        .collect();
+    let head = "// The module MODULE. Integers are exact to 2^53.\nimport * as peal from \"./sdk/js/peal.js\";\n";
+    vec![
+        ("module.ts", format!("{head}{sink}\n{}", parts.join("\n"))),
+        ("tsconfig.json", COMPILER.to_owned()),
+        (".prettierrc", FORMAT.to_owned()),
+    ]
+}

@@ -1,0 +1,3 @@
+module peal
+
+go 1.24
