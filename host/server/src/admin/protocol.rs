@@ -257,6 +257,8 @@ pub enum TroubleKind {
     UserModules,
     /// A module is not called because it has failed repeatedly.
     Quarantine,
+    /// The artefact of a module could not be fetched.
+    Artifacts,
 }
 
 impl fmt::Display for TroubleKind {
@@ -267,6 +269,7 @@ impl fmt::Display for TroubleKind {
             TroubleKind::Configuration => "configuration",
             TroubleKind::UserModules => "user-modules",
             TroubleKind::Quarantine => "quarantine",
+            TroubleKind::Artifacts => "artifacts",
         })
     }
 }
