@@ -96,6 +96,7 @@ impl ReloadableConfig {
         let mut reloaded = ReloadReport {
             modules: deployed.changes,
             refused,
+            fetching: self.deployer.fetching(),
             ..ReloadReport::default()
         };
         for key in changed(&self.current, &wanted) {
@@ -220,7 +221,13 @@ pub fn request(at: ServerArgs) -> Result<ExitCode> {
     for refused in &reloaded.refused {
         writeln!(out, "{refused}")?;
     }
-    if reloaded.is_unchanged() {
+    for name in &reloaded.fetching {
+        writeln!(
+            out,
+            "module {name} is fetched from its registry; `peal module list` shows its state"
+        )?;
+    }
+    if reloaded.is_unchanged() && reloaded.fetching.is_empty() {
         writeln!(out, "nothing has changed")?;
     }
     Ok(ExitCode::SUCCESS)

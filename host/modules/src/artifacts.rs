@@ -54,6 +54,8 @@ struct AwaitedArtifact {
     failure: Option<String>,
     /// The time of the next try.
     due: Instant,
+    /// Whether the artefact has come since the configuration was read, so that it is not fetched again.
+    has_come: bool,
 }
 
 /// Result of a try.
@@ -95,18 +97,25 @@ impl ArtifactQueue {
                 .find(|known| known.module.reference == module.reference);
             AwaitedArtifact {
                 failure: known.and_then(|known| known.failure.clone()),
+                // One that has come, and is missing again, is not fetched in a tight loop.
                 due: known.map_or_else(Instant::now, |known| known.due),
+                has_come: false,
                 module,
             }
         };
         self.awaited = modules.into_iter().map(awaited).collect();
     }
 
+    /// Returns the modules whose artefacts have not come.
+    fn missing(&self) -> impl Iterator<Item = &AwaitedArtifact> {
+        self.awaited.iter().filter(|awaited| !awaited.has_come)
+    }
+
     /// Waits for the result of a try, and starts the next one. Cancel safe.
     pub(crate) async fn progress(&mut self) -> FetchProgress {
         loop {
             if self.work.is_empty() {
-                let next = self.awaited.iter().min_by_key(|awaited| awaited.due);
+                let next = self.missing().min_by_key(|awaited| awaited.due);
                 let Some(next) = next else {
                     std::future::pending().await
                 };
@@ -154,9 +163,8 @@ impl ArtifactQueue {
         let is_here = failure.is_none();
         for awaited in &mut self.awaited {
             if awaited.module.reference == reference {
-                // An artefact that has come is no longer awaited after the next reading. Until then
-                // it is not fetched again at once.
                 awaited.due = due;
+                awaited.has_come = is_here;
                 awaited.failure = failure.clone();
             }
         }
@@ -165,7 +173,7 @@ impl ArtifactQueue {
 
     /// Returns the states of the awaited modules.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = ModuleStatus> {
-        self.awaited.iter().filter_map(|awaited| {
+        self.missing().filter_map(|awaited| {
             let AwaitedModule { entry, reference } = &awaited.module;
             // A module whose scope names no user is reported when its component is there.
             let owner = resolve_scope(entry).ok()?.any();
@@ -195,11 +203,19 @@ impl ArtifactQueue {
                 awaited.failure.as_ref()?
             ))
         };
-        self.awaited.iter().filter_map(message).collect()
+        self.missing().filter_map(message).collect()
     }
 }
 
 impl crate::Deployer {
+    /// Returns the names of the modules whose artefacts are fetched.
+    pub fn fetching(&self) -> Vec<String> {
+        let awaited = self.artifacts.missing();
+        awaited
+            .map(|awaited| awaited.module.entry.settings.name.clone())
+            .collect()
+    }
+
     /// Handles the result of a try. Returns true if an artefact has come, so that the configuration
     /// must be read again.
     pub fn follow_fetch(&mut self, progress: FetchProgress) -> bool {

@@ -361,6 +361,9 @@ pub struct ReloadReport {
     /// stay active.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<UserRefused>,
+    /// Modules whose artefacts are fetched, newly or still. They run when they have come.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fetching: Vec<String>,
 }
 
 impl ReloadReport {

@@ -238,7 +238,11 @@ fn server_starts_without_registry_and_fetches_later() {
     let newer = push(&registry, &place, "1.1.0");
     registry.stop();
     configure(&place, &registry, &newer, "");
-    daemon.tell(&["reload"]);
+    let told = daemon.tell(&["reload"]);
+    assert!(
+        told.contains("module report is fetched from its registry"),
+        "{told}"
+    );
     let states = || {
         let modules = place.modules().modules;
         modules
