@@ -37,10 +37,11 @@ fn push(registry: &Registry, place: &Place, tag: &str) -> String {
     run(&mut push).expect_status(0).stdout.trim().to_owned()
 }
 
-/// Writes the configuration of a server with this artefact as its module.
+/// Writes the configuration of a server with this artefact as its module. The server watches no files,
+/// so that it reads the configuration again only because an artefact has come.
 fn configure(place: &Place, registry: &Registry, pinned: &str, more: &str) {
     place.configure(&format!(
-        "[store]\npath = {store:?}\n[registry]\nca = {ca:?}\nretry_interval_ms = 20\n{more}\n[[module]]\nname = \"report\"\n\
+        "[deploy]\nwatch = false\n[store]\npath = {store:?}\n[registry]\nca = {ca:?}\nretry_interval_ms = 20\n{more}\n[[module]]\nname = \"report\"\n\
          path = {pinned:?}\ngrants = [\"logging\"]\n",
         store = place.path("store.db"),
         ca = registry.ca(),
