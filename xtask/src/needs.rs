@@ -190,6 +190,13 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             test_servers.join("smtp/bin/python3").exists(),
         ),
         need(
+            "registry",
+            "needs docker-registry (`cargo xtask test-servers`)",
+            test_servers
+                .join("registry/usr/bin/docker-registry")
+                .exists(),
+        ),
+        need(
             "script",
             "needs the program script (Debian: bsdutils)",
             runs("script", &["--version"]),

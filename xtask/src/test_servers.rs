@@ -1,7 +1,8 @@
 //! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog
 //! from Debian's packages, unpacked but not installed, so that no daemon starts and root is not
-//! needed; and an SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]), and
-//! Slurm and the C library's binding for Python, unpacked as well.
+//! needed; and an SMTP server from PyPI, in an environment of its own. For modules: a registry,
+//! unpacked as well. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
+//! unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -32,6 +33,9 @@ const SLURM_PACKAGES: [&str; 8] = [
     "libjson-c5",
     "libyaml-0-2",
 ];
+
+/// Package of the registry that modules are pushed to.
+const REGISTRY: &str = "docker-registry";
 
 /// Package of the C library's binding for Python.
 const PYTHON_BINDING: &str = "python3-pmix";
@@ -65,6 +69,7 @@ pub fn get(root: &Path) -> Result<PathBuf> {
     let all = [
         ("rsyslog", rsyslog(&directory)),
         ("the SMTP server", smtp(&directory)),
+        ("the registry", registry(&directory)),
         ("the binding for Python", python_binding(&directory)),
         ("Slurm", slurm(&directory)),
         ("Open MPI 4.1", mpi::release_4(root)),
@@ -97,6 +102,14 @@ fn slurm(directory: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn registry(directory: &Path) -> Result<()> {
+    unpack(
+        &directory.join("registry"),
+        &[REGISTRY],
+        "usr/bin/docker-registry",
+    )
 }
 
 fn python_binding(directory: &Path) -> Result<()> {

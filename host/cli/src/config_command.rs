@@ -5,9 +5,10 @@ use crate::{
 };
 use anyhow::Result;
 use peal_build::Manifest;
-use peal_config::{ConfigCheck, Problems, docs, schema};
+use peal_config::{ConfigCheck, Problems, Resolved, docs, schema};
 use peal_devtools::module_test;
 use peal_model::counted;
+use peal_modules::AwaitedModule;
 use std::{io::Write, process::ExitCode};
 
 /// Exit status if the configuration is invalid.
@@ -67,6 +68,13 @@ fn check(out: &mut impl Write, args: ConfigCheckArgs) -> Result<ExitCode> {
             "all is well, {}:{files}",
             counted(resolved.modules.len(), "module")
         )?;
+        for AwaitedModule { entry, reference } in unfetched(&resolved) {
+            writeln!(
+                out,
+                "module {} is not checked, since it is not in the store of artefacts: `peal module pull --store {reference}`",
+                entry.settings.name
+            )?;
+        }
     } else {
         crate::print_line(&Problems(problems).to_string());
     }
@@ -75,6 +83,13 @@ fn check(out: &mut impl Write, args: ConfigCheckArgs) -> Result<ExitCode> {
     } else {
         ExitCode::from(WRONG)
     })
+}
+
+/// Returns the modules whose artefacts are not in the store. They are no problem: a server starts
+/// without them and fetches them.
+fn unfetched(resolved: &Resolved) -> Vec<AwaitedModule> {
+    let modules = peal_modules::read_components(&resolved.modules, &resolved.config);
+    modules.map(|modules| modules.awaited()).unwrap_or_default()
 }
 
 /// Prints the settings, and the modules if they are valid.

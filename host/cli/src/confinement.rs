@@ -27,7 +27,7 @@ const MAX_LINKS: u32 = 40;
 
 /// Files below `/etc` that the C library reads for users, groups, time zones and host names. The
 /// rest of `/etc` is closed unless the admin opens it.
-const SYSTEM: [&str; 8] = [
+pub const SYSTEM_FILES: [&str; 8] = [
     "/etc/group",
     "/etc/host.conf",
     "/etc/hosts",
@@ -101,7 +101,7 @@ fn extent(standing: EnforcementLevel) -> &'static str {
 /// Returns the paths that a server of this configuration needs.
 fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
-    let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
+    let mut read: BTreeSet<PathBuf> = SYSTEM_FILES.map(PathBuf::from).into();
     read.extend(DEVICES.map(PathBuf::from));
     let mut shut = resolve_all(&config.confinement.inaccessible_paths);
     shut.push("/dev".into());
@@ -128,8 +128,10 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
         }
         // The directory of the component is read too: it holds the signature and later versions.
         // A component in the root directory must not open everything.
-        read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
+        let beside = module.settings.path.file().map(directory);
+        read.extend(beside.filter(|dir| dir != Path::new("/")));
     }
+    read.extend(artifacts(config));
     write.extend(config.hosts.socket.as_deref().map(directory));
     write.extend(writable(config));
     let sinks: Vec<_> = readable
@@ -222,7 +224,19 @@ fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
         .files
         .iter()
         .map(|files| (files.path.clone(), files.mode));
-    lent.chain([(module.path.clone(), FilesMode::Read)])
+    let component = module.path.file();
+    lent.chain(component.map(|path| (path.to_owned(), FilesMode::Read)))
+}
+
+/// Returns the directory of artefacts, which is created here, since a rule needs an existing path.
+fn artifacts(config: &Config) -> Option<PathBuf> {
+    let directory = peal_modules::artifact_dir(config)?;
+    // Errors are ignored here: the process that fetches reports what is wrong.
+    let _ = DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(&directory);
+    Some(directory)
 }
 
 /// Returns the paths that the server itself writes. Directories that it would create later are
@@ -286,7 +300,7 @@ fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
             FilesMode::Read => (raised.can_read(&path), "read_only_paths"),
             FilesMode::ReadWrite => (raised.can_write(&path), "read_write_paths"),
         };
-        let origin = if path == module.settings.path {
+        let origin = if Some(&*path) == module.settings.path.file() {
             "module.path"
         } else {
             "module.files"

@@ -1,6 +1,7 @@
 //! `peal`: command-line tool, with one subcommand for each task.
 mod admin;
 mod args;
+mod artifact_fetcher;
 mod attach;
 mod audit;
 mod audit_signer;
@@ -99,6 +100,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::AuditSigner(args) => audit_signer::sign(args),
         PealCommand::Compiler(args) => compiler::work(args),
         PealCommand::Compile(args) => compiler::compile(args),
+        PealCommand::ArtifactFetcher(args) => artifact_fetcher::work(args),
         PealCommand::Tenant(args) => tenant::run(args),
         PealCommand::Completions { shell } => completions(shell),
     }

@@ -1,6 +1,7 @@
 //! Server parts that all commands with a server share, from the configuration to a listening
 //! server.
 use crate::{
+    artifact_fetcher::{self, FetcherProcesses},
     audit_trail,
     compiler::CompilerProcesses,
     config::{self, Readable},
@@ -52,6 +53,8 @@ pub struct ServerProcesses {
     pub helper: PrivilegedHelper,
     /// Compilers of users' modules, if users install any.
     pub compilers: Option<CompilerProcesses>,
+    /// Processes that fetch artefacts.
+    pub fetchers: FetcherProcesses,
     /// Starter of the processes of users, if their modules run in some.
     pub runtimes: Option<StartRuntime>,
     /// Signer of the audit trail, if there is one.
@@ -169,7 +172,7 @@ impl PreparedServer {
         command: RecorderCommand,
     ) -> Result<PreparedServer> {
         // First, so that an invalid configuration changes nothing.
-        let wanted = peal_modules::read_components(&resolved.modules, &resolved.config)?;
+        let wanted = artifact_fetcher::read_components(resolved)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let helper = PrivilegedHelper::default();
         let signer = audit_trail::key_path(&resolved.config).map(TrailSigner::here);
@@ -205,6 +208,7 @@ impl PreparedServer {
         let ServerProcesses {
             helper,
             compilers,
+            fetchers,
             runtimes,
             signer,
         } = processes;
@@ -231,6 +235,7 @@ impl PreparedServer {
             (cleaning, helper.clone()),
             signer,
         )?;
+        let loader = loader.fetching_by(Arc::new(fetchers));
         let loader = match compilers {
             Some(compilers) => loader.compiling_by(Arc::new(compilers)),
             None => loader,

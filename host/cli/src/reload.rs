@@ -18,7 +18,12 @@ use peal_server::{
     admin::{AdminReply, AdminRequest, ReloadReport},
     metrics::MetricsEndpoint,
 };
-use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 /// Configuration of a running server, and the parts that a reload can change.
 pub struct ReloadableConfig {
@@ -91,6 +96,7 @@ impl ReloadableConfig {
         let mut reloaded = ReloadReport {
             modules: deployed.changes,
             refused,
+            fetching: self.deployer.fetching(),
             ..ReloadReport::default()
         };
         for key in changed(&self.current, &wanted) {
@@ -181,7 +187,8 @@ pub fn named_files(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathB
 /// Returns the files of a configuration that was read, and of its modules.
 pub fn looked_at(read: &Resolved) -> Vec<PathBuf> {
     // A replaced component is a change, too.
-    let components = read.modules.iter().map(|entry| entry.settings.path.clone());
+    let components = read.modules.iter();
+    let components = components.filter_map(|entry| entry.settings.path.file().map(Path::to_owned));
     components.chain(read.files.iter().cloned()).collect()
 }
 
@@ -214,7 +221,13 @@ pub fn request(at: ServerArgs) -> Result<ExitCode> {
     for refused in &reloaded.refused {
         writeln!(out, "{refused}")?;
     }
-    if reloaded.is_unchanged() {
+    for name in &reloaded.fetching {
+        writeln!(
+            out,
+            "module {name} is fetched from its registry; `peal module list` shows its state"
+        )?;
+    }
+    if reloaded.is_unchanged() && reloaded.fetching.is_empty() {
         writeln!(out, "nothing has changed")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServeArgs, ServerArgs},
-    audit_signer, compiler, config, confinement,
+    artifact_fetcher, audit_signer, compiler, config, confinement,
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, Problems, SettingOverride};
-use peal_modules::{ReloadTrigger, Watch};
+use peal_modules::{DeployerProgress, ReloadTrigger, Watch};
 use peal_server::{
     Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
     admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
@@ -112,6 +112,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let files = reload::named_files(&args.at.config, &overrides);
     // A confined process cannot start programs.
     let compilers = compiler::start(&config, starter.clone())?;
+    let fetchers = artifact_fetcher::start(&config, &readable.resolved.modules, starter.clone())?;
     let runtimes = tenant::starter(&config, starter.clone())?;
     let signer = audit_signer::start(&config, starter.clone())?;
     let (active_confinement, helper) = confinement::confine(&readable, &files, &socket, starter)?;
@@ -125,6 +126,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         ServerProcesses {
             helper,
             compilers,
+            fetchers,
             runtimes,
             signer,
         },
@@ -333,8 +335,17 @@ async fn supervise(
                 watches.follow_users(&reloading);
                 continue;
             }
-            progress = reloading.deployer.user_progress() => {
-                reloading.deployer.follow_users(progress).await;
+            progress = reloading.deployer.progress() => {
+                match progress {
+                    DeployerProgress::Users(progress) => reloading.deployer.follow_users(progress).await,
+                    DeployerProgress::Artifact(progress) => {
+                        if reloading.deployer.follow_fetch(progress) && !draining {
+                            // The result was printed to standard error.
+                            let _ = reload(&mut reloading, ReloadTrigger::Files, manager, ServiceState::Ready).await;
+                            watches.follow(&reloading);
+                        }
+                    }
+                }
                 continue;
             }
         };

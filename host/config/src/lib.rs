@@ -8,6 +8,7 @@
 //!   load          -> Resolved: a plain Config, the modules, and all origins; or all Problems
 //!   load_sections -> the same of some sections alone, for commands that need no more
 //!   check         -> ConfigCheck: the valid part, and all problems
+//! ArtifactReference  name of a module in a registry
 //! saved           modules as a document, which the store keeps
 //! words           written form of the Standard's values: codes, ranges, procs, infos
 //! View            output of `peal config show`
@@ -16,6 +17,7 @@
 //! C_NAMES         correspondence to the settings of OpenPMIx
 //! ```
 
+mod artifact;
 mod defaults;
 pub mod docs;
 mod document;
@@ -42,6 +44,7 @@ mod values;
 mod view;
 pub mod words;
 
+pub use artifact::{ArtifactReference, ComponentSource, ReferenceError};
 pub use document::{ModuleEntry, SinkEntry, TableEntry};
 pub use files::{UnsafePermissions, check_owner};
 pub use layers::{ConfigCheck, ConfigSources, Resolved, SettingOverride};
@@ -52,7 +55,7 @@ pub use problem::{Problem, ProblemOrigin, Problems, TextPosition};
 pub use saved::{recalled, saved};
 pub use settings::{
     Admin, Audit, Config, Confinement, Deploy, Events, Identity, JobControl, JobSupplied, Log,
-    Metrics, Modules, Policy, Run, Sandbox, Server, Store, Tenant, Tools, Trace,
+    Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store, Tenant, Tools, Trace,
 };
 pub use shares::SystemResources;
 pub use signing::{KeyId, SignerKeyError, TrustedKey};

@@ -11,6 +11,7 @@ use crate::{
 };
 use peal_core::{log::CHANNELS, pattern::NspacePattern, registration::ChainPlacement};
 use peal_model::{Info, Key, Proc, Status, Value as PmixValue};
+use semver::Version;
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
 
@@ -365,7 +366,8 @@ impl ValueKind<[u8; 32]> for Sha256 {
     }
 }
 
-fn digest(text: &str) -> Option<[u8; 32]> {
+/// Parses a SHA-256 digest of 64 hexadecimal digits.
+pub(crate) fn digest(text: &str) -> Option<[u8; 32]> {
     // `from_str_radix` accepts a sign.
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
@@ -374,6 +376,32 @@ fn digest(text: &str) -> Option<[u8; 32]> {
         .map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok())
         .collect();
     bytes?.try_into().ok()
+}
+
+/// Version of a module.
+pub(crate) struct VersionKind;
+
+impl ValueKind<Version> for VersionKind {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<Version> {
+        let version = value.get_ref().as_str();
+        let version = version.and_then(|text| Version::parse(text).ok());
+        if version.is_none() {
+            reading.refuse(value, &self.accepted_values());
+        }
+        version
+    }
+
+    fn write(&self, value: &Version) -> Option<Value> {
+        Some(Value::String(value.to_string()))
+    }
+
+    fn accepted_values(&self) -> String {
+        "three numbers as in \"1.2.0\", with what Semantic Versioning lets follow".to_owned()
+    }
 }
 
 /// Scope of a module: site, user or namespace.

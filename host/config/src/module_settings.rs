@@ -1,10 +1,11 @@
 //! Table of settings of modules: identity, registration, grants and limits.
 use crate::{
+    artifact::{ComponentSource, ComponentSourceKind},
     file_kinds::FilesGrant,
-    kinds::{FilePath, KeywordKind, Millis, Number, Required, Switch, Unset},
+    kinds::{KeywordKind, Millis, Number, Required, Switch, Unset},
     module_kinds::{
         CapabilityKind, Channel, List, ModuleNameKind, ModuleScope, OwnSettings, Placement,
-        ProcName, Sha256, StatusCodeKind,
+        ProcName, Sha256, StatusCodeKind, VersionKind,
     },
     sink_kinds::NameOfSink,
     table::settings,
@@ -13,7 +14,8 @@ use crate::{
 use peal_core::class::ClassFilter;
 use peal_core::registration::ChainPlacement;
 use peal_model::{Info, Key, Proc, Status};
-use std::{path::PathBuf, time::Duration};
+use semver::Version;
+use std::time::Duration;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -27,11 +29,16 @@ settings! {
     "module" Module {
         /// Unique name of the module. Its results appear under this name.
         name "module.name": String = String::new(), Required(ModuleNameKind), "\"same-user\"";
-        /// File of the component.
-        path "module.path": PathBuf = PathBuf::new(), Required(FilePath), "\"same-user.wasm\"";
+        /// File of the component, or artefact in a registry with the digest of its manifest, as
+        /// `peal module push` prints it. The server takes an artefact from registry.store_dir, and
+        /// fetches it once if it is not there.
+        path "module.path": ComponentSource = ComponentSource::default(), Required(ComponentSourceKind), "\"same-user.wasm\"";
         /// Required SHA-256 digest of the file.
         sha256 "module.sha256": Option<[u8; 32]> = None, Unset("any", Sha256),
             "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
+        /// Oldest version of the module that runs, in a signature that a trusted key made. Without it,
+        /// no version runs that is older than the one that ran last.
+        min_version "module.min_version": Option<Version> = None, Unset("the version that ran last", VersionKind), "\"1.2.0\"";
         /// Owner of the module: the site, a user or the jobs of a namespace. A handler of a user or
         /// job receives events that concern their procs, in a separate chain after the site's.
         scope "module.scope": ConfiguredScope = ConfiguredScope::Site, ModuleScope, "\"namespace:solver\"";

@@ -573,6 +573,27 @@ settings! {
         fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, KeywordKind, "\"always\"";
     }
 
+    /// Registries from which modules are fetched (`path = "oci://..."` in a [[module]], `peal module
+    /// pull` and `push`). Registries are asked by HTTPS only.
+    "registry" registry: Registry {
+        /// Directory of fetched artefacts. Each is verified at every use.
+        store_dir "registry.store_dir": Option<PathBuf> = None, Unset("artifacts beside store.path, else ~/.cache/peal/artifacts", FilePath), "\"/var/lib/peal/artifacts\"";
+        /// Certificates of authorities (PEM) that registries are verified by, instead of those of
+        /// the system.
+        ca "registry.ca": Option<PathBuf> = None, Unset("those of the system", FilePath), "\"/etc/peal/registry-ca.pem\"";
+        /// File with user names and passwords for registries, in the form of docker's config.json.
+        /// The process that fetches reads it; of programs that keep passwords it starts none.
+        credentials "registry.credentials": Option<PathBuf> = None, Unset("none for servers; config.json in $DOCKER_CONFIG or ~/.docker for commands", FilePath), "\"/etc/peal/registry-auth.json\"";
+        /// Maximum size of a fetched component, in bytes.
+        max_component "registry.max_component_bytes": u64 = 64 * MIB as u64, Number(KIB as u64, 64 * MIB as u64), "4194304";
+        /// Time in which a registry must accept a connection, in milliseconds.
+        connect_timeout "registry.connect_timeout_ms": Duration = Duration::from_secs(10), Millis(1, DAY), "2000";
+        /// Time in which an artefact must be fetched or pushed, in milliseconds.
+        timeout "registry.timeout_ms": Duration = Duration::from_secs(120), Millis(1, DAY), "30000";
+        /// Time after which a server tries again to fetch an artefact, in milliseconds.
+        retry_interval "registry.retry_interval_ms": Duration = Duration::from_secs(30), Millis(10, DAY), "5000";
+    }
+
     /// Limits of all modules of one user or one job together: configured modules with such a scope,
     /// and job-supplied modules.
     "tenant" tenant: Tenant {

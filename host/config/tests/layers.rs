@@ -322,7 +322,12 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     let modules: Vec<_> = loaded
         .modules
         .iter()
-        .map(|module| (&*module.settings.name, module.settings.path.clone()))
+        .map(|module| {
+            (
+                &*module.settings.name,
+                module.settings.path.file().unwrap().to_owned(),
+            )
+        })
         .collect();
     let drop_ins = dir.join("modules.d");
     assert_eq!(

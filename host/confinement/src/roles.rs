@@ -17,6 +17,8 @@ pub enum ProcessRole {
     CompilerParent,
     /// Compiles one component.
     Compilation,
+    /// Fetches artefacts from registries at one port.
+    ArtifactFetcher,
     /// Runs the modules of one user.
     TenantRuntime,
 }
@@ -166,6 +168,22 @@ const COMPILATION: &[CallGroup] = &[
     CallGroup::FileRemoval,
 ];
 
+const ARTIFACT_FETCHER: &[CallGroup] = &[
+    CallGroup::Memory,
+    // The resolver of names has a thread for each query.
+    CallGroup::Threads,
+    CallGroup::OwnSignals,
+    CallGroup::Time,
+    CallGroup::Events,
+    CallGroup::Descriptors,
+    CallGroup::Information,
+    CallGroup::FileReads,
+    CallGroup::FileChanges,
+    CallGroup::DirectoryCreation,
+    CallGroup::FileRemoval,
+    CallGroup::Sockets,
+];
+
 const TENANT_RUNTIME: &[CallGroup] = &[
     CallGroup::Memory,
     CallGroup::CompiledCode,
@@ -189,13 +207,14 @@ const HELPER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
 
 impl ProcessRole {
     /// All roles.
-    pub const ALL: [ProcessRole; 7] = [
+    pub const ALL: [ProcessRole; 8] = [
         ProcessRole::Supervisor,
         ProcessRole::Server,
         ProcessRole::PrivilegedHelper,
         ProcessRole::AuditSigner,
         ProcessRole::CompilerParent,
         ProcessRole::Compilation,
+        ProcessRole::ArtifactFetcher,
         ProcessRole::TenantRuntime,
     ];
 
@@ -208,6 +227,7 @@ impl ProcessRole {
             ProcessRole::AuditSigner => "audit signer",
             ProcessRole::CompilerParent => "compiler",
             ProcessRole::Compilation => "compilation",
+            ProcessRole::ArtifactFetcher => "artefact fetcher",
             ProcessRole::TenantRuntime => "tenant runtime",
         }
     }
@@ -275,6 +295,15 @@ impl ProcessRole {
                 file_scope: FileScope::Listed,
                 files: "the cache of compiled code",
                 network: "none",
+                signals: SignalScope::Itself,
+            },
+            ProcessRole::ArtifactFetcher => RoleAccess {
+                user: "that of the server",
+                capabilities: CapabilitySet::empty(),
+                groups: ARTIFACT_FETCHER,
+                file_scope: FileScope::Listed,
+                files: "reads certificates and credentials of registries; changes the store of artefacts",
+                network: "TCP connections to the port of its registries and to 443; UDP",
                 signals: SignalScope::Itself,
             },
             ProcessRole::TenantRuntime => RoleAccess {

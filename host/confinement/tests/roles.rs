@@ -97,7 +97,8 @@ enum Requirement {
 }
 
 use ProcessRole::{
-    AuditSigner, Compilation, CompilerParent, PrivilegedHelper, Server, Supervisor, TenantRuntime,
+    ArtifactFetcher, AuditSigner, Compilation, CompilerParent, PrivilegedHelper, Server,
+    Supervisor, TenantRuntime,
 };
 use Requirement::{Machine, Nothing, Root};
 
@@ -197,7 +198,7 @@ const ATTACKS: &[Attack] = &[
     attack(
         "connects to a Unix socket, as D-Bus has",
         Nothing,
-        &[Supervisor, Server],
+        &[Supervisor, Server, ArtifactFetcher],
         |at| UnixStream::connect(at.path("other/bus")).map(drop),
     ),
     attack(
@@ -455,6 +456,16 @@ fn run_role(role: ProcessRole, at: &Surroundings) -> u8 {
             let thread = thread::spawn(move || (1..10).sum::<u32>());
             assert_eq!(thread.join().unwrap(), 45);
         }
+        ArtifactFetcher => {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, at.open_port)).unwrap();
+            // The resolver of names asks by UDP, in a thread of its own.
+            let thread = thread::spawn(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
+            thread.join().unwrap().unwrap();
+            assert_eq!(fs::read_to_string(at.path("read/file")).unwrap(), "text");
+            fs::create_dir(at.path("write/blobs")).unwrap();
+            fs::write(at.path("write/new"), "text").unwrap();
+            fs::rename(at.path("write/new"), at.path("write/blobs/renamed")).unwrap();
+        }
         TenantRuntime => {
             let (mut ours, mut theirs) = io::pipe().map(|(read, write)| (write, read)).unwrap();
             let thread = thread::spawn(move || ours.write_all(b"text"));
@@ -504,6 +515,12 @@ fn confinement(role: ProcessRole, at: &Surroundings) -> Confinement {
     match role {
         Server => Confinement {
             read: BTreeSet::from(["/proc".into(), at.path("read"), at.path("missing")]),
+            write: BTreeSet::from([at.path("write")]),
+            connect: BTreeSet::from([at.open_port]),
+            ..none
+        },
+        ArtifactFetcher => Confinement {
+            read: BTreeSet::from([at.path("read")]),
             write: BTreeSet::from([at.path("write")]),
             connect: BTreeSet::from([at.open_port]),
             ..none

@@ -1,34 +1,37 @@
 //! Components, and comparison with their settings before compilation.
 use crate::{
+    artifacts::artifact_dir,
     component_file::{ReadError, contents, open},
     limits::{self, ModuleCount},
     placement_check::PlacementCheck,
     scope::{self, ResolvedScope},
     signature::{Signature, SignatureError, Signer, lacking},
     user_directory::UserDirectory,
+    version::DesiredModule,
 };
 use peal_config::{
-    Config, Mode, ModuleEntry, ModuleOwner, Modules, Problem, Problems, check_owner,
+    ArtifactReference, ComponentSource, Config, Mode, ModuleEntry, ModuleOwner, Modules, Problem,
+    Problems, check_owner,
 };
 use peal_core::owner::Owner;
 use peal_model::Hook;
+use peal_registry::{ArtifactStore, annotation};
 use peal_sandbox::{Capability, Digest, Directories, Inspection, Role, inspect};
-use std::{sync::Arc, time::SystemTime};
+use std::{path::Path, sync::Arc, time::SystemTime};
 
 /// Reads a component of the site. For a server of root the file must be writable by root only,
 /// unless its digest is configured.
-fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
-    let settings = &entry.settings;
-    let file = open(&settings.path)?;
+fn read_for_site(entry: &ModuleEntry, path: &Path) -> Result<Vec<u8>, ReadError> {
+    let file = open(path)?;
     // With a pinned digest it does not matter who can write the file.
-    if settings.sha256.is_none() {
+    if entry.settings.sha256.is_none() {
         let metadata = file.metadata().map_err(|source| ReadError::Io {
-            path: settings.path.clone(),
+            path: path.to_owned(),
             source,
         })?;
-        check_owner(&settings.path, &metadata)?;
+        check_owner(path, &metadata)?;
     }
-    contents(&settings.path, file)
+    contents(path, file)
 }
 
 /// The component of a module, and its owner.
@@ -65,9 +68,11 @@ impl Component {
     /// Sets the signer, if its key is trusted.
     pub(crate) fn signed(mut self, rules: &Modules) -> Component {
         let owner = self.module_owner();
+        // Without the time, which is looked at where the signer is used: of an expired signature the
+        // version still counts.
         let signer = self.signature.as_ref().ok();
         self.signer =
-            signer.and_then(|signature| signature.signer(&self.bytes, rules.keys_of(owner)).ok());
+            signer.and_then(|signature| signature.verified(&self.bytes, rules.keys_of(owner)).ok());
         self
     }
 
@@ -126,15 +131,81 @@ pub(crate) enum ModuleOrigin<'a> {
     User(&'a UserDirectory),
 }
 
+/// Configured modules in their order. Those whose artefacts were not fetched yet have no components.
+#[derive(Clone, Debug)]
+pub struct ReadModules(Vec<ReadModule>);
+
+#[derive(Clone, Debug)]
+struct ReadModule {
+    entry: ModuleEntry,
+    component: Option<Component>,
+}
+
+/// Module whose artefact is not in the store.
+#[derive(Clone, Debug)]
+pub struct AwaitedModule {
+    /// Settings of the module.
+    pub entry: ModuleEntry,
+    /// Name of the artefact.
+    pub reference: ArtifactReference,
+}
+
+impl ReadModules {
+    /// Returns the modules whose artefacts are not in the store.
+    pub fn awaited(&self) -> Vec<AwaitedModule> {
+        let missing = self.0.iter().filter(|read| read.component.is_none());
+        missing
+            .filter_map(|read| {
+                Some(AwaitedModule {
+                    entry: read.entry.clone(),
+                    reference: read.entry.settings.path.artifact()?.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// Returns the modules with their components.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an artefact is not in the store.
+    pub fn complete(self) -> Result<Vec<DesiredModule>, Problems> {
+        let problem = |awaited: &AwaitedModule| {
+            let AwaitedModule { entry, reference } = awaited;
+            let message = format!(
+                "module {} is not in the store of artefacts: `peal module pull --store {reference}` fetches it",
+                entry.settings.name
+            );
+            entry.problem("module.path", message)
+        };
+        let problems: Vec<Problem> = self.awaited().iter().map(problem).collect();
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let complete = |read: ReadModule| Some((read.entry, read.component?));
+        Ok(self.0.into_iter().filter_map(complete).collect())
+    }
+
+    /// Returns the modules that can run: in the place of one whose artefact is not in the store, the
+    /// module of that name which ran last, if there is one.
+    pub(crate) fn with_earlier(self, ran: &[DesiredModule]) -> Vec<DesiredModule> {
+        let usable = |ReadModule { entry, component }: ReadModule| match component {
+            Some(component) => Some((entry, component)),
+            None => ran
+                .iter()
+                .find(|(_, component)| component.title == entry.settings.name)
+                .cloned(),
+        };
+        self.0.into_iter().filter_map(usable).collect()
+    }
+}
+
 /// Reads the components of modules, in order.
 ///
 /// # Errors
 ///
 /// Returns all mismatches between components and settings.
-pub fn read_components(
-    modules: &[ModuleEntry],
-    config: &Config,
-) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
+pub fn read_components(modules: &[ModuleEntry], config: &Config) -> Result<ReadModules, Problems> {
     fitting(modules, config, ModuleOrigin::Site)
 }
 
@@ -152,10 +223,10 @@ pub(crate) fn fitting(
     modules: &[ModuleEntry],
     config: &Config,
     home: ModuleOrigin<'_>,
-) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
+) -> Result<ReadModules, Problems> {
     let (components, problems) = fitted(modules.iter(), config, home, PlacementCheck::default());
     if problems.is_empty() {
-        Ok(components)
+        Ok(ReadModules(components))
     } else {
         Err(Problems(problems))
     }
@@ -167,13 +238,14 @@ fn fitted<'a>(
     config: &Config,
     home: ModuleOrigin<'_>,
     mut placements: PlacementCheck<'a>,
-) -> (Vec<(ModuleEntry, Component)>, Vec<Problem>) {
+) -> (Vec<ReadModule>, Vec<Problem>) {
     let mut components = Vec::new();
     let mut problems = Vec::new();
     let mut module_counts = ModuleCount::new(config);
     for entry in modules {
-        match of(entry, home, config).map(|component| component.signed(&config.modules)) {
-            Ok(component) => {
+        let component = of(entry, home, config);
+        match component.map(|found| found.map(|component| component.signed(&config.modules))) {
+            Ok(Some(component)) => {
                 let inspection = &component.inspection;
                 let owner = component.scope.any();
                 problems.extend(component.unsigned(entry, &config.modules));
@@ -191,7 +263,18 @@ fn fitted<'a>(
                     limits::files(entry, entry.settings.mode, &Directories::default()).err(),
                 );
                 problems.extend(placements.take(entry, &owner, &inspection.roles));
-                components.push((entry.clone(), component));
+                components.push(ReadModule {
+                    entry: entry.clone(),
+                    component: Some(component),
+                });
+            }
+            Ok(None) => {
+                components.push(ReadModule {
+                    entry: entry.clone(),
+                    component: None,
+                });
+                // Its roles are unknown, and so are its placements.
+                placements.pass_over();
             }
             Err(problem) => {
                 problems.push(problem);
@@ -203,30 +286,86 @@ fn fitted<'a>(
     (components, problems)
 }
 
-/// Reads the component of a module and compares its digest with the configured one.
-fn of(entry: &ModuleEntry, home: ModuleOrigin<'_>, config: &Config) -> Result<Component, Problem> {
-    let settings = &entry.settings;
-    let bytes = match home {
-        ModuleOrigin::Site => read_for_site(entry),
-        ModuleOrigin::User(directory) => {
-            directory.component(&settings.path, config.tenant.max_component)
+/// Component with its signature, as it was read.
+struct ReadComponent {
+    bytes: Vec<u8>,
+    signature: Result<Signature, SignatureError>,
+}
+
+/// Reads a component from the store of artefacts; `None` if it is not there.
+fn from_artifacts(
+    reference: &ArtifactReference,
+    config: &Config,
+) -> Result<Option<ReadComponent>, String> {
+    let directory = artifact_dir(config)
+        .ok_or_else(|| "artefacts have no directory: set registry.store_dir".to_owned())?;
+    // A reference without a digest is refused where the configuration is read.
+    let digest = reference.digest.map(Digest).unwrap_or(Digest([0; 32]));
+    let stored = ArtifactStore::at(&directory)
+        .get(&digest)
+        .map_err(|error| format!("{reference}: {error}"))?;
+    Ok(stored.map(|stored| ReadComponent {
+        bytes: stored.component,
+        signature: match stored.manifest.annotations.get(annotation::SIGNATURE) {
+            Some(text) => Signature::parse(text),
+            None => Err(SignatureError::NotPushed),
+        },
+    }))
+}
+
+/// Reads the component of a module from where its settings say; `None` if it must be fetched first.
+fn read_source(
+    entry: &ModuleEntry,
+    home: ModuleOrigin<'_>,
+    config: &Config,
+) -> Result<Option<ReadComponent>, String> {
+    let path = match (&entry.settings.path, home) {
+        (ComponentSource::File(path), _) => path,
+        (ComponentSource::Artifact(reference), ModuleOrigin::Site) => {
+            return from_artifacts(reference, config);
+        }
+        (ComponentSource::Artifact(reference), ModuleOrigin::User(_)) => {
+            return Err(format!(
+                "{reference}: a module of a user is a file beside its .toml (`peal module pull` makes one)"
+            ));
         }
     };
-    let bytes = bytes.map_err(|error| entry.problem("module.path", error.to_string()))?;
+    let bytes = match home {
+        ModuleOrigin::Site => read_for_site(entry, path),
+        ModuleOrigin::User(directory) => directory.component(path, config.tenant.max_component),
+    };
+    let bytes = bytes.map_err(|error| error.to_string())?;
+    let signature = match home {
+        ModuleOrigin::Site => Signature::beside(path),
+        ModuleOrigin::User(directory) => directory.signature(path),
+    };
+    Ok(Some(ReadComponent { bytes, signature }))
+}
+
+/// Reads the component of a module and compares its digest with the configured one; `None` if it
+/// must be fetched first.
+fn of(
+    entry: &ModuleEntry,
+    home: ModuleOrigin<'_>,
+    config: &Config,
+) -> Result<Option<Component>, Problem> {
+    let settings = &entry.settings;
+    let read = read_source(entry, home, config);
+    let Some(ReadComponent { bytes, signature }) =
+        read.map_err(|error| entry.problem("module.path", error))?
+    else {
+        return Ok(None);
+    };
     // Compared first, so that other bytes are not even inspected.
     if let Some(pin) = settings.sha256.map(Digest) {
         let digest = Digest::of(&bytes);
         if pin != digest {
-            let path = settings.path.display();
+            let path = &settings.path;
             let message = format!("{path} has sha256 {digest}; the configuration requires {pin}");
             return Err(entry.problem("module.sha256", message));
         }
     }
-    let signature = match home {
-        ModuleOrigin::Site => Signature::beside(&settings.path),
-        ModuleOrigin::User(directory) => directory.signature(&settings.path),
-    };
-    inspected(entry, bytes, signature, home)
+    inspected(entry, bytes, signature, home).map(Some)
 }
 
 fn inspected(

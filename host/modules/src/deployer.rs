@@ -1,8 +1,9 @@
 //! The module set of a running server and its replacement: as a whole, between two requests.
 use crate::{
+    artifacts::ArtifactQueue,
     audit_entries,
     blocking::blocking,
-    component,
+    component, downgrade,
     error::DeployError,
     load::{Loader, QuarantineListener},
     module_events::{self, ModuleEvent},
@@ -54,6 +55,8 @@ pub struct Deployer {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shadows: Shadows,
     pub(crate) troubles: ModuleTroubles,
+    /// The artefacts that must be fetched.
+    pub(crate) artifacts: ArtifactQueue,
 }
 
 /// Job that runs, and its user.
@@ -74,6 +77,7 @@ impl StartupModules {
             standing,
             versions,
             overrides,
+            awaited,
         } = self;
         let handle = server.handle();
         let chains = server.chains();
@@ -91,6 +95,9 @@ impl StartupModules {
         let users = UserModuleSets::new(loader.config().deploy.max_compilers);
         let jobs = Vec::new();
         let troubles = ModuleTroubles::default();
+        let mut artifacts =
+            ArtifactQueue::new(loader.fetcher(), loader.config().registry.retry_interval);
+        artifacts.follow(awaited);
         let deployer = Deployer {
             loader,
             running,
@@ -105,6 +112,7 @@ impl StartupModules {
             metrics,
             shadows,
             troubles,
+            artifacts,
         };
         deployer.show_troubles();
         deployer
@@ -136,8 +144,18 @@ impl Deployer {
         self.look_at_users(config);
         let config = config.clone();
         let desired = blocking(move || component::read_components(&modules, &config)).await;
+        let rules = self.loader.rules();
+        let ran = self.desired_modules();
+        let desired = desired.and_then(|read| {
+            let awaited = read.awaited();
+            let desired = read.with_earlier(&ran);
+            downgrade::refuse_older(&desired, &self.versions, &rules).map(|()| (desired, awaited))
+        });
         let desired: Arc<[DesiredModule]> = match desired {
-            Ok(desired) => shared(desired, self.versions.modules()).into(),
+            Ok((desired, awaited)) => {
+                self.artifacts.follow(awaited);
+                shared(desired, self.versions.modules()).into()
+            }
             Err(problems) => {
                 // Changes of user modules are independent of the error.
                 self.deploy(self.desired_modules(), "configuration").await?;

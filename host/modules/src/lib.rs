@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! component_file.rs   reading of component files
+//! artifacts.rs        artefacts that are fetched from registries
+//! downgrade.rs        refusal of older versions
 //! component.rs        components, and comparison with the settings before compilation
 //! scope.rs            owner of a module, and the roles and grants that follow from it
 //! limits.rs           limits and grants, of each module and of all modules of an owner
@@ -26,6 +28,7 @@
 //! deployer.rs         the set of a running server, and its replacement
 //! ```
 
+mod artifacts;
 mod audit_entries;
 mod blocking;
 mod compile_queue;
@@ -33,6 +36,7 @@ mod compiler;
 mod component;
 mod component_file;
 mod deployer;
+mod downgrade;
 mod error;
 mod limits;
 mod load;
@@ -54,8 +58,9 @@ mod users;
 mod version;
 mod watch;
 
+pub use artifacts::{ArtifactFetcher, FetchProgress, artifact_dir, artifact_dir_beside};
 pub use compiler::{CodePlace, CompileFailure, CompileLimits, ComponentCompiler};
-pub use component::{Component, read_components, unfit_among};
+pub use component::{AwaitedModule, Component, ReadModules, read_components, unfit_among};
 pub use component_file::{ReadError, read};
 pub use deployer::{Deployer, PresentJob, ReloadTrigger};
 pub use error::DeployError;
@@ -67,7 +72,7 @@ pub use startup::{StartedModules, StartupModules};
 pub use status::ModuleTroubles;
 pub use terms::{ImportStatus, InspectedComponent, InterfaceTerms, LoadContext, Terms, terms};
 pub use usage::UsageSource;
-pub use user_modules::UserProgress;
+pub use user_modules::{DeployerProgress, UserProgress};
 pub use users::watched;
 pub use version::DesiredModule;
 pub use watch::Watch;

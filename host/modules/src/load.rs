@@ -1,5 +1,6 @@
 //! Loading of one module: its component is compiled, started and initialized with its settings.
 use crate::{
+    artifacts::ArtifactFetcher,
     compiler::{self, CodePlace, CompileFailure, ComponentCompiler},
     component::Component,
     component_file::{self, ReadError},
@@ -127,6 +128,8 @@ pub struct Loader {
     gauge: Option<Arc<dyn UsageSource>>,
     /// The compiler for user modules; `None` if users cannot install modules.
     compiler: Option<Arc<dyn ComponentCompiler>>,
+    /// The process that fetches artefacts; `None` if this server has none.
+    fetcher: Option<Arc<dyn ArtifactFetcher>>,
     /// The processes of users; `None` if their modules run in this process.
     runtimes: Option<TenantRuntimes>,
     /// The users of the present jobs.
@@ -242,6 +245,7 @@ impl Loader {
             audit,
             gauge: None,
             compiler: None,
+            fetcher: None,
             runtimes: None,
             job_users: Mutex::default(),
             server: Arc::default(),
@@ -264,6 +268,20 @@ impl Loader {
             compiler: Some(compiler),
             ..self
         }
+    }
+
+    /// Adds the process that fetches artefacts.
+    #[must_use]
+    pub fn fetching_by(self, fetcher: Arc<dyn ArtifactFetcher>) -> Loader {
+        Loader {
+            fetcher: Some(fetcher),
+            ..self
+        }
+    }
+
+    /// Returns the process that fetches artefacts, if there is one.
+    pub(crate) fn fetcher(&self) -> Option<Arc<dyn ArtifactFetcher>> {
+        self.fetcher.clone()
     }
 
     /// Has the modules of users run in processes that `start` starts.

@@ -3,6 +3,7 @@
 
 mod conditions;
 
+use self::conditions::FORMAT;
 pub use self::conditions::SignatureConditions;
 use crate::component_file::{self, ReadError};
 use peal_config::{KeyId, Keyword, ModuleOwner, Modules, TrustedKey};
@@ -28,6 +29,11 @@ pub enum SignatureError {
     /// The file of the signature is missing.
     #[error("it is not signed: there is no {} (`peal module sign` makes one)", .0.display())]
     Missing(PathBuf),
+    /// The artefact has no signature.
+    #[error(
+        "it is not signed: the artefact has no signature (`peal module sign` makes one, `peal module push` adds it)"
+    )]
+    NotPushed,
     /// The stored component had no signature.
     #[error("it is not signed: it ran without a signature when it was kept")]
     NotKept,
@@ -56,9 +62,9 @@ pub enum SignatureError {
         "its signature with key {0} is of other bytes: the file, the signature or the comment in it was changed"
     )]
     Wrong(KeyId),
-    /// The expiry time in the trusted comment is invalid.
+    /// The expiry time or the version in the trusted comment is invalid.
     #[error(
-        "its signature with key {0} should have \"expires:\" with a number of seconds since 1970"
+        "its signature with key {0} should have \"expires:\" with a number of seconds since 1970, and \"version:\" with three numbers"
     )]
     Conditions(KeyId),
     /// The signature has expired.
@@ -68,6 +74,16 @@ pub enum SignatureError {
         key: KeyId,
         /// The time of expiry.
         expires: SystemTime,
+    },
+    /// The signature is of a later form.
+    #[error(
+        "its signature with key {key} is of form {format}, which this release does not know; it knows up to {FORMAT}"
+    )]
+    LaterFormat {
+        /// The key.
+        key: KeyId,
+        /// The form.
+        format: u32,
     },
     /// The signature is for another module.
     #[error("its signature with key {key} is for a module {module:?}")]
@@ -176,8 +192,17 @@ impl Signature {
         self.key
     }
 
+    /// Returns the conditions in the comment, which nothing has verified.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they are invalid.
+    pub fn claimed_conditions(&self) -> Result<SignatureConditions, SignatureError> {
+        SignatureConditions::of_comment(decoded(&self.text)?.trusted_comment(), self.key)
+    }
+
     /// Returns the text of the file.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
@@ -196,6 +221,17 @@ impl Signature {
         component: &[u8],
         trusted: impl IntoIterator<Item = &'k TrustedKey>,
     ) -> Result<Signer, SignatureError> {
+        let signer = self.verified(component, trusted)?;
+        signer.conditions.at(now, self.key)?;
+        Ok(signer)
+    }
+
+    /// Returns the trusted key that signed these bytes, also if the signature has expired.
+    pub(crate) fn verified<'k>(
+        &self,
+        component: &[u8],
+        trusted: impl IntoIterator<Item = &'k TrustedKey>,
+    ) -> Result<Signer, SignatureError> {
         let signature = decoded(&self.text)?;
         let mut error = SignatureError::UntrustedKey(self.key);
         // Ids of keys are not unique, so all keys with the id are tried.
@@ -205,11 +241,9 @@ impl Signature {
             match key.verifier().verify(component, &signature, false) {
                 Ok(()) => {
                     let comment = signature.trusted_comment();
-                    let conditions = SignatureConditions::of_comment(comment);
-                    let conditions = conditions.ok_or(SignatureError::Conditions(self.key))?;
                     // The conditions are in the signed comment, so they count only after the
                     // signature was verified.
-                    conditions.at(now, self.key)?;
+                    let conditions = SignatureConditions::of_comment(comment, self.key)?;
                     return Ok(Signer {
                         key: key.clone(),
                         comment: plain(comment),

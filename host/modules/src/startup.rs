@@ -1,6 +1,8 @@
 //! Modules at the start of a server: those of its configuration and its job. If the configuration
 //! is invalid, the last running set is used.
 use crate::{
+    component::{AwaitedModule, ReadModules},
+    downgrade,
     load::{JobHandlers, Loader},
     overrides::{Overrides, is_same},
     set::ModuleSet,
@@ -19,6 +21,8 @@ pub struct StartupModules {
     pub(crate) standing: Arc<[DesiredModule]>,
     pub(crate) versions: Versions,
     pub(crate) overrides: Overrides,
+    /// The modules whose artefacts must be fetched.
+    pub(crate) awaited: Vec<AwaitedModule>,
 }
 
 /// Modules of a server that starts.
@@ -56,6 +60,7 @@ impl StartupModules {
                 standing,
                 versions,
                 overrides,
+                awaited: Vec::new(),
             },
         })
     }
@@ -64,7 +69,7 @@ impl StartupModules {
     /// errors are then returned too.
     pub fn of_server(
         loader: Loader,
-        modules: Result<Vec<DesiredModule>, Problems>,
+        modules: Result<ReadModules, Problems>,
     ) -> Result<(StartedModules, Option<Problems>), Problems> {
         let store = loader.store().map(|store| &**store);
         let versions = Versions::recall(store, &loader.config().modules);
@@ -75,10 +80,18 @@ impl StartupModules {
             let hosted = running.seated(&ChainView::default())?;
             Ok((running, hosted, standing))
         };
-        let first = modules.and_then(|modules| load(&modules).map(|loaded| (modules, loaded)));
+        let awaited = modules.as_ref().map(ReadModules::awaited);
+        let mut awaited = awaited.unwrap_or_default();
+        let first = modules.and_then(|read| {
+            let ran = versions.latest().map(|last| last.modules.clone());
+            let modules = read.with_earlier(&ran.unwrap_or_default());
+            downgrade::refuse_older(&modules, &versions, &loader.config().modules)?;
+            load(&modules).map(|loaded| (modules, loaded))
+        });
         let (modules, (running, hosted, standing), cause, problems) = match first {
             Ok((modules, loaded)) => (modules.into(), loaded, "start".to_owned(), None),
             Err(problems) => {
+                awaited.clear();
                 // Without a usable earlier version the errors of the configuration are returned.
                 let Some(last) = versions.latest() else {
                     return Err(problems);
@@ -100,6 +113,7 @@ impl StartupModules {
             standing,
             versions,
             overrides,
+            awaited,
         };
         let is_known = beginning
             .versions

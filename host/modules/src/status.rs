@@ -18,6 +18,8 @@ struct WatchedModules {
     /// The running modules, held weakly: the deployer decides when they end.
     running: Vec<Weak<DeployedModule>>,
     refused: Vec<UserRefused>,
+    /// The artefacts that could not be fetched.
+    unfetched: Vec<String>,
 }
 
 impl ModuleTroubles {
@@ -34,13 +36,25 @@ impl ModuleTroubles {
             kind: TroubleKind::UserModules,
             message: user.to_string(),
         });
-        quarantined.chain(refused).collect()
+        let unfetched = watched.unfetched.iter().map(|message| Trouble {
+            kind: TroubleKind::Artifacts,
+            message: message.clone(),
+        });
+        quarantined.chain(refused).chain(unfetched).collect()
     }
 
-    fn follow(&self, running: &[Arc<DeployedModule>], refused: Vec<UserRefused>) {
+    fn follow(
+        &self,
+        running: &[Arc<DeployedModule>],
+        refused: Vec<UserRefused>,
+        unfetched: Vec<String>,
+    ) {
         let running = running.iter().map(Arc::downgrade).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            WatchedModules { running, refused };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = WatchedModules {
+            running,
+            refused,
+            unfetched,
+        };
     }
 }
 
@@ -82,7 +96,11 @@ impl Deployer {
             .map(|(entry, component)| self.status(entry, component, ModuleState::Compiling));
         ModuleList {
             version: self.version(),
-            modules: configured.chain(compiling).chain(job_supplied).collect(),
+            modules: configured
+                .chain(compiling)
+                .chain(self.artifacts.statuses())
+                .chain(job_supplied)
+                .collect(),
             versions: self.versions.statuses(),
             refused: self.refused_users(),
         }
@@ -111,8 +129,11 @@ impl Deployer {
 
     /// Updates the troubles and metrics.
     pub(crate) fn show_troubles(&self) {
-        self.troubles
-            .follow(self.running.members(), self.refused_users());
+        self.troubles.follow(
+            self.running.members(),
+            self.refused_users(),
+            self.artifacts.troubles(),
+        );
         self.metrics
             .counters()
             .user_modules_compiling
@@ -132,7 +153,7 @@ impl Deployer {
 
     /// Returns the states of a module, one for each owner.
     fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
-        let path = Some(entry.settings.path.display().to_string());
+        let path = Some(entry.settings.path.to_string());
         let title = &component.title;
         let signer = self.signer(component);
         let running = self.running.titled(title);
@@ -175,7 +196,7 @@ impl Deployer {
             failures: 0,
             failure: None,
             memory: 0,
-            path: Some(entry.settings.path.display().to_string()),
+            path: Some(entry.settings.path.to_string()),
             signer: self.signer(component),
         }
     }

@@ -119,7 +119,7 @@ pub fn terms(
     };
     let configured = modules
         .iter()
-        .filter(|entry| same(&entry.settings.path))
+        .filter(|entry| entry.settings.path.file().is_some_and(same))
         .map(|entry| {
             let standing = LoadContext {
                 name: Some(entry.settings.name.clone()),

@@ -1,6 +1,7 @@
 //! Modules that users installed. They are read, compiled and started apart from the server's own
 //! work, and join the set when they are ready.
 use crate::{
+    artifacts::FetchProgress,
     compile_queue::{CompileQueue, UserTask},
     compiler::CompileFailure,
     deployer::Deployer,
@@ -46,6 +47,15 @@ enum Reading {
     Running,
     /// A reading runs, and another one with this configuration follows.
     Again(Box<Config>),
+}
+
+/// Result of the work of a deployer in the background.
+#[derive(Debug)]
+pub enum DeployerProgress {
+    /// Result of work on user modules, for [`Deployer::follow_users`].
+    Users(UserProgress),
+    /// Result of a try to fetch an artefact, for [`Deployer::follow_fetch`].
+    Artifact(FetchProgress),
 }
 
 /// Result of work on user modules.
@@ -109,7 +119,7 @@ impl UserModuleSets {
 }
 
 impl Deployer {
-    /// Starts reading the user directories. [`Deployer::user_progress`] returns the result.
+    /// Starts reading the user directories. [`Deployer::progress`] returns the result.
     pub fn look_at_users(&mut self, config: &Config) {
         let Some(below) = config.deploy.user_modules_dir.as_deref() else {
             return;
@@ -123,8 +133,8 @@ impl Deployer {
         }
     }
 
-    /// Waits for a result of the work on user modules, and starts further tasks. Cancel safe.
-    pub async fn user_progress(&mut self) -> UserProgress {
+    /// Waits for a result of the work in the background, and starts further tasks. Cancel safe.
+    pub async fn progress(&mut self) -> DeployerProgress {
         loop {
             self.begin_tasks();
             let due = self.users.queue.next_start();
@@ -136,10 +146,11 @@ impl Deployer {
             };
             tokio::select! {
                 Some(finished) = self.users.work.join_next() => match finished {
-                    Ok(finished) => return UserProgress(finished),
+                    Ok(finished) => return DeployerProgress::Users(UserProgress(finished)),
                     // The task is never aborted, so it panicked: continue the panic here.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
+                fetched = self.artifacts.progress() => return DeployerProgress::Artifact(fetched),
                 () = wait => {}
             }
         }

@@ -187,7 +187,7 @@ fn desired(directory: &UserDirectory, config: &Config) -> Result<Vec<DesiredModu
     if !problems.is_empty() {
         return Err(Problems(problems));
     }
-    component::fitting(&modules, config, ModuleOrigin::User(directory))
+    component::fitting(&modules, config, ModuleOrigin::User(directory))?.complete()
 }
 
 /// Returns problems for settings that a user may not set, or that exceed the user's limits.

@@ -92,6 +92,14 @@ impl Versions {
             .find(|version| version.number == number)
     }
 
+    /// Returns the module of this name that ran last.
+    pub(crate) fn last_of(&self, title: &str) -> Option<&DesiredModule> {
+        self.versions.iter().rev().find_map(|version| {
+            let mut modules = version.modules.iter();
+            modules.find(|(_, component)| component.title == title)
+        })
+    }
+
     /// Returns the modules of all versions.
     pub(crate) fn modules(&self) -> impl Iterator<Item = &DesiredModule> {
         self.versions

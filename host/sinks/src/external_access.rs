@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Directories for the certificates of authorities; a system has only some of these.
-const AUTHORITIES: [&str; 4] = [
+pub const AUTHORITIES: [&str; 4] = [
     "/etc/ssl",
     "/etc/pki",
     "/etc/ca-certificates",

@@ -38,7 +38,7 @@ mod worker;
 mod write_error;
 
 pub use error::SinkError;
-pub use external_access::ExternalAccess;
+pub use external_access::{AUTHORITIES, ExternalAccess};
 pub use file::{FileSettings, FileSync};
 pub use handle::{SinkHandle, SinkMessage, Sinks};
 pub use health::{PeerReachability, SinkHealth};

@@ -1,5 +1,7 @@
 //! Modules: their limits, owners, signatures, languages and tests.
+mod artifacts;
 mod deploy;
+mod downgrades;
 mod exceptions;
 mod languages;
 mod module_dev;

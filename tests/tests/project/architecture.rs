@@ -14,7 +14,7 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 22] = [
+const DEPENDENCIES: [(&str, &[&str]); 23] = [
     ("build", &[]),
     ("confinement", &[]),
     ("frames", &[]),
@@ -49,9 +49,11 @@ const DEPENDENCIES: [(&str, &[&str]); 22] = [
     (
         "modules",
         &[
-            "audit", "config", "core", "model", "sandbox", "server", "sinks", "store", "tenant",
+            "audit", "config", "core", "model", "registry", "sandbox", "server", "sinks", "store",
+            "tenant",
         ],
     ),
+    ("registry", &["config", "sandbox"]),
     ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 

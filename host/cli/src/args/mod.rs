@@ -9,6 +9,7 @@ mod modules;
 mod monitor;
 mod number;
 mod placement;
+mod registry;
 mod run;
 mod signing;
 
@@ -26,6 +27,7 @@ pub use modules::{
     ModuleRollback, ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
+pub use registry::{Pull, Push};
 pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
@@ -33,6 +35,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use number::{MAX_PID, whole};
 use peal_config::{ConfinementMode, Keyword, SettingOverride, words};
 use peal_model::Nspace;
+use peal_registry::RegistrySettings;
 use peal_sandbox::{CodeReaders, CodeTarget};
 use peal_server::admin::MAX_JOB_SIZE;
 use std::path::PathBuf;
@@ -159,6 +162,9 @@ pub enum PealCommand {
     /// Compile one component for the parent process
     #[command(hide = true)]
     Compile(CompileArgs),
+    /// Fetch artefacts from registries for the parent server, which its confinement prevents
+    #[command(hide = true)]
+    ArtifactFetcher(ArtifactFetcherArgs),
     /// Run the modules of one user for the server
     #[command(hide = true)]
     Tenant(TenantArgs),
@@ -232,6 +238,27 @@ pub struct AuditSignerArgs {
     /// Confine the process as far as the value MODE of confinement.mode says
     #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
     pub confinement: ConfinementMode,
+}
+
+/// `peal artifact-fetcher`.
+#[derive(ClapArgs, Clone)]
+pub struct ArtifactFetcherArgs {
+    /// Keep artefacts in the directory STORE_DIR
+    #[arg(long)]
+    pub store_dir: PathBuf,
+    /// Ask registries by SETTINGS, given as JSON
+    #[arg(long, value_parser = registry_settings)]
+    pub settings: RegistrySettings,
+    /// Connect to PORT, beside that of HTTPS
+    #[arg(long)]
+    pub port: u16,
+    /// Confine the process as far as the value MODE of confinement.mode says
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
+}
+
+fn registry_settings(text: &str) -> Result<RegistrySettings, serde_json::Error> {
+    serde_json::from_str(text)
 }
 
 /// `peal compiler`.

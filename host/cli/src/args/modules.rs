@@ -3,6 +3,7 @@ use super::{
     ConfigArgs, QueryArgs, ServerArgs,
     control::time,
     number::whole,
+    registry::{PULL_HELP, PUSH_HELP, Pull, Push},
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
 };
 use clap::{
@@ -48,6 +49,18 @@ pub enum ModuleCommand {
     /// Verify the signature of a component
     #[command(after_help = VERIFY_HELP)]
     Verify(Verify),
+    /// Push a component to a registry, with its signature and what it was built from and with
+    ///
+    /// The artefact has the form that `wkg` reads: one layer, the component. The last line of the
+    /// output is the name by which a [[module]] pins it.
+    #[command(after_help = PUSH_HELP)]
+    Push(Push),
+    /// Pull a component and its signature from a registry
+    ///
+    /// Everything is compared with the digests that name it. The command does not compile or run the
+    /// component and is safe for any artefact.
+    #[command(after_help = PULL_HELP)]
+    Pull(Pull),
     /// List the modules of a running server, their states, and the set versions for a rollback
     List(QueryArgs),
     /// Have a running server read its configuration and its modules again

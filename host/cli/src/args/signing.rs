@@ -1,6 +1,7 @@
 //! Command lines of `peal module keygen`, `sign` and `verify`.
 use super::ConfigArgs;
 use clap::Args as ClapArgs;
+use semver::Version;
 use std::{path::PathBuf, time::Duration};
 
 /// Environment variable with the password of a secret key.
@@ -22,10 +23,10 @@ The terminal asks for the password of a protected key, unless --password-file or
 Examples:
   peal module sign --key site.key quota.wasm
   peal module sign --key site.key --comment 'quota 1.2, reviewed by Ada' quota.wasm
-  peal module sign --key site.key --module quota --valid-for 365d quota.wasm
+  peal module sign --key site.key --module quota --version 1.2.0 --valid-for 365d quota.wasm
 
 If signatures are required, a signature with --module is valid only for a module of that name, and one with --valid-for only for that
-time. A signature does not exclude a newer version.";
+time. Where a version ran, servers refuse an older one, or one without a version (module.min_version).";
 
 pub const VERIFY_HELP: &str = "\
 Examples:
@@ -72,6 +73,9 @@ pub struct Sign {
     /// Restrict the signature to the module NAME
     #[arg(long, value_name = "NAME")]
     pub module: Option<String>,
+    /// Sign the component as VERSION of the module, three numbers as in 1.2.0
+    #[arg(long, value_name = "VERSION", requires = "module", value_parser = Version::parse)]
+    pub version: Option<Version>,
     /// Restrict the signature to TIME from now (365d); default: no limit
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub valid_for: Option<Duration>,

@@ -9,7 +9,7 @@ use anyhow::Result;
 use peal_model::counted;
 use peal_server::admin::{
     AdminReply, AdminRequest, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList,
-    ModuleStatus, VersionStatus,
+    ModuleState, ModuleStatus, VersionStatus,
 };
 use std::{
     io::Write,
@@ -84,7 +84,17 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
         ["MODULE", "STATE", "OWNER", "ROLES", "SHA256", "KEY"].map(|name| (name, Side::Left));
     write!(out, "{}", table(head, &rows))?;
     for module in &list.modules {
-        if let Some(failure) = &module.failure {
+        if module.state == ModuleState::Fetching {
+            let artefact = module.path.as_deref().unwrap_or_default();
+            let failure = module.failure.as_deref();
+            let failure = failure.map(|failure| format!("; the last try: {failure}"));
+            writeln!(
+                out,
+                "{} waits for {artefact}{}",
+                module.name,
+                failure.unwrap_or_default()
+            )?;
+        } else if let Some(failure) = &module.failure {
             let times = counted(module.failures, "time");
             writeln!(
                 out,

@@ -240,10 +240,11 @@ impl InspectReport<'_> {
 /// Returns the word for a signature that is missing or invalid.
 fn state(error: &SignatureError) -> &'static str {
     match error {
-        SignatureError::Missing(_) | SignatureError::NotKept => "none",
+        SignatureError::Missing(_) | SignatureError::NotKept | SignatureError::NotPushed => "none",
         SignatureError::Unreadable { .. }
         | SignatureError::Format
         | SignatureError::Legacy
+        | SignatureError::LaterFormat { .. }
         | SignatureError::Conditions(_) => "unreadable",
         SignatureError::UntrustedKey(_) => "untrusted",
         SignatureError::Wrong(_) | SignatureError::OtherModule { .. } => "wrong",

@@ -12,6 +12,7 @@ mod inspect;
 mod keygen;
 mod new;
 mod password;
+mod registry;
 mod sign;
 mod test;
 mod verify;
@@ -31,6 +32,8 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::Keygen(args) => keygen::keygen(&args),
         ModuleCommand::Sign(args) => sign::sign(&args),
         ModuleCommand::Verify(args) => verify::verify(args),
+        ModuleCommand::Push(args) => registry::push(&args),
+        ModuleCommand::Pull(args) => registry::pull(&args),
         ModuleCommand::List(args) => deployed::list(args),
         ModuleCommand::Reload(args) => reload::request(args),
         ModuleCommand::Disable(args) => deployed::change(args, |name| ModuleCall::Disable { name }),

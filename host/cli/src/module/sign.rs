@@ -48,6 +48,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
     }
     let conditions = SignatureConditions {
         module: args.module.clone(),
+        version: args.version.clone(),
         expires: args.valid_for.map(end).transpose()?,
     };
     let components = args

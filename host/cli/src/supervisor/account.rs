@@ -71,6 +71,11 @@ impl ServerAccount {
         let configured = config.sandbox.cache_dir.clone();
         configured.unwrap_or_else(|| USUAL_CACHE.into())
     }
+
+    /// Returns the server's directory of artefacts.
+    pub fn artifact_dir(&self, config: &Config) -> PathBuf {
+        peal_modules::artifact_dir_beside(config, &self.code_dir(config))
+    }
 }
 
 fn is_own(name: &str) -> Result<bool> {

@@ -90,6 +90,11 @@ fn needed(config: &Config, account: &ServerAccount, socket: &Path) -> Vec<Server
         // First, since a directory above both that is missing gets its mode.
         ("sandbox.cache_dir", Some(user_code_dir(&code)), 0o750),
         ("sandbox.cache_dir", Some(code), 0o700),
+        (
+            "registry.store_dir",
+            Some(account.artifact_dir(config)),
+            0o755,
+        ),
         // Tools of all users find the server by files there.
         ("tools.session_dir", config.tools.session_dir.clone(), 0o755),
     ];

@@ -8,8 +8,8 @@ pub use account::{ServerAccount, as_owner_of};
 pub use starter::{ProcessStarter, StartOrder, StartedProcess, only_start, own_program};
 
 use crate::{
-    audit_signer::SupervisedSigners, compiler, confinement::refused_calls, helper,
-    server_signals::ServerSignals, tenant,
+    artifact_fetcher, audit_signer::SupervisedSigners, compiler, confinement::refused_calls,
+    helper, server_signals::ServerSignals, tenant,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
@@ -75,6 +75,9 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
                     placed.with_context(|| format!("cannot limit the process of user {uid}"))?;
                 }
                 Ok(started)
+            }
+            StartOrder::ArtifactFetcher { port } => {
+                artifact_fetcher::spawn(config, Some(account), port)
             }
             StartOrder::AuditSigner => signers.start(config),
         };

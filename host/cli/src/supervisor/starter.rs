@@ -100,6 +100,11 @@ pub enum StartOrder {
         /// The user.
         uid: u32,
     },
+    /// Process that fetches artefacts.
+    ArtifactFetcher {
+        /// Port of their registries.
+        port: u16,
+    },
     /// Signer of the audit trail.
     AuditSigner,
 }

@@ -1,7 +1,8 @@
-//! Conditions of a signature: its module and its time of expiry. They are fields of minisign's
-//! trusted comment, which is signed too.
+//! Conditions of a signature: its module, the version of that, and its time of expiry. They are
+//! fields of minisign's trusted comment, which is signed too.
 use super::SignatureError;
 use peal_config::KeyId;
+use semver::Version;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Separator of fields in the comment, as minisign uses it.
@@ -11,33 +12,61 @@ const MODULE: &str = "module:";
 /// Prefix of the field with a time in seconds since 1970.
 const EXPIRES: &str = "expires:";
 
+/// Prefix of the field with the version of the module.
+const VERSION: &str = "version:";
+/// Prefix of the field with the form of these fields. Form 1, which has no such field, has no
+/// version. A release that does not know a form refuses it: it would overlook conditions.
+const FORM: &str = "peal-signature:";
+/// Latest form.
+pub(super) const FORMAT: u32 = 2;
+
 /// Conditions of a signature.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SignatureConditions {
     /// The name of the module; `None` for any module.
     pub module: Option<String>,
+    /// The version of the module; `None` if the signature does not say it.
+    pub version: Option<Version>,
     /// The time of expiry; `None` if the signature does not expire.
     pub expires: Option<SystemTime>,
 }
 
 impl SignatureConditions {
-    /// Parses a trusted comment; `None` if a time is invalid.
-    pub(super) fn of_comment(comment: &str) -> Option<SignatureConditions> {
+    /// Parses the trusted comment of a signature with this key.
+    pub(super) fn of_comment(
+        comment: &str,
+        key: KeyId,
+    ) -> Result<SignatureConditions, SignatureError> {
+        let wrong = || SignatureError::Conditions(key);
         let mut conditions = SignatureConditions::default();
         for field in comment.split(SEPARATOR) {
-            if let Some(module) = field.strip_prefix(MODULE) {
+            if let Some(form) = field.strip_prefix(FORM) {
+                match form.parse() {
+                    Ok(1..=FORMAT) => {}
+                    Ok(format) => return Err(SignatureError::LaterFormat { key, format }),
+                    Err(_) => return Err(wrong()),
+                }
+            } else if let Some(module) = field.strip_prefix(MODULE) {
                 conditions.module = Some(module.to_owned());
+            } else if let Some(version) = field.strip_prefix(VERSION) {
+                conditions.version = Some(Version::parse(version).map_err(|_| wrong())?);
             } else if let Some(seconds) = field.strip_prefix(EXPIRES) {
-                conditions.expires =
-                    Some(UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?);
+                let time = seconds.parse().map(Duration::from_secs).ok();
+                let time = time.and_then(|time| UNIX_EPOCH.checked_add(time));
+                conditions.expires = Some(time.ok_or_else(wrong)?);
             }
         }
-        Some(conditions)
+        Ok(conditions)
     }
 
     /// Returns the comment with these conditions appended.
     pub fn after(&self, comment: &str) -> String {
         let mut comment = comment.to_owned();
+        if let Some(version) = &self.version {
+            let form = FORMAT.to_string();
+            comment.extend([&SEPARATOR.to_string(), FORM, &form]);
+            comment.extend([&SEPARATOR.to_string(), VERSION, &version.to_string()]);
+        }
         if let Some(module) = &self.module {
             comment.extend([&SEPARATOR.to_string(), MODULE, module]);
         }

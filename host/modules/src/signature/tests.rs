@@ -172,13 +172,27 @@ fn conditions_of_a_comment_are_read_as_they_are_written() {
     let expires = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_795_312_622);
     let conditions = SignatureConditions {
         module: Some("quota".to_owned()),
+        version: None,
         expires: Some(expires),
     };
+    let id = key(KEY).id();
+    let of_comment = |comment: &str| SignatureConditions::of_comment(comment, id);
     let comment = conditions.after("reviewed by Ada");
     assert_eq!(comment, "reviewed by Ada\tmodule:quota\texpires:1795312622");
+    assert_eq!(of_comment(&comment), Ok(conditions.clone()));
+    let with_version = SignatureConditions {
+        version: Some(semver::Version::new(1, 2, 0)),
+        ..conditions.clone()
+    };
+    let comment = with_version.after("reviewed by Ada");
     assert_eq!(
-        SignatureConditions::of_comment(&comment),
-        Some(conditions.clone())
+        comment,
+        "reviewed by Ada\tpeal-signature:2\tversion:1.2.0\tmodule:quota\texpires:1795312622"
+    );
+    assert_eq!(of_comment(&comment), Ok(with_version));
+    assert_eq!(
+        of_comment("peal-signature:3\tversion:1.2.0"),
+        Err(SignatureError::LaterFormat { key: id, format: 3 })
     );
     assert_eq!(
         SignatureConditions::default().after("a comment"),
@@ -190,8 +204,8 @@ fn conditions_of_a_comment_are_read_as_they_are_written() {
         "a module:quota expires:1",
     ] {
         assert_eq!(
-            SignatureConditions::of_comment(none),
-            Some(SignatureConditions::default()),
+            of_comment(none),
+            Ok(SignatureConditions::default()),
             "{none}"
         );
     }
@@ -200,15 +214,17 @@ fn conditions_of_a_comment_are_read_as_they_are_written() {
         "expires:tomorrow",
         "expires:-1",
         "expires:99999999999999999999",
+        "version:1.2",
+        "version:",
+        "peal-signature:two",
     ] {
         assert_eq!(
-            SignatureConditions::of_comment(nonsense),
-            None,
+            of_comment(nonsense),
+            Err(SignatureError::Conditions(id)),
             "{nonsense}"
         );
     }
 
-    let id = key(KEY).id();
     let past = expires - std::time::Duration::from_secs(1);
     assert_eq!(
         (conditions.at(past, id), conditions.of_module("quota", id)),
@@ -223,4 +239,27 @@ fn conditions_of_a_comment_are_read_as_they_are_written() {
         module: "quota".to_owned(),
     };
     assert_eq!(conditions.of_module("quotas", id), Err(other));
+}
+
+#[test]
+fn expired_signature_still_says_its_version() {
+    let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+    let trusted = [key(&pair.pk.to_base64())];
+    let conditions = SignatureConditions {
+        module: None,
+        version: Some(semver::Version::new(2, 0, 0)),
+        expires: Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1)),
+    };
+    let comment = conditions.after("a comment");
+    let signed = minisign::sign(Some(&pair.pk), &pair.sk, SIGNED, Some(&comment), None).unwrap();
+    let signature = Signature::parse(&signed.into_string()).unwrap();
+    assert!(matches!(
+        signature.signer(SIGNED, &trusted),
+        Err(SignatureError::Expired { .. })
+    ));
+    assert_eq!(
+        signature.verified(SIGNED, &trusted).unwrap().conditions,
+        conditions
+    );
+    assert_eq!(signature.claimed_conditions(), Ok(conditions));
 }

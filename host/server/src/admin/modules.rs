@@ -145,6 +145,8 @@ pub enum ModuleState {
     Waiting,
     /// A user installed the module, and it is not compiled and started yet.
     Compiling,
+    /// The artefact of the module is not in the store yet and is fetched.
+    Fetching,
     /// The module is not called because it has failed repeatedly.
     Quarantined,
 }
@@ -157,6 +159,7 @@ impl fmt::Display for ModuleState {
             ModuleState::Disabled => "disabled",
             ModuleState::Waiting => "waiting",
             ModuleState::Compiling => "compiling",
+            ModuleState::Fetching => "fetching",
             ModuleState::Quarantined => "quarantined",
         })
     }

@@ -257,6 +257,8 @@ pub enum TroubleKind {
     UserModules,
     /// A module is not called because it has failed repeatedly.
     Quarantine,
+    /// The artefact of a module could not be fetched.
+    Artifacts,
 }
 
 impl fmt::Display for TroubleKind {
@@ -267,6 +269,7 @@ impl fmt::Display for TroubleKind {
             TroubleKind::Configuration => "configuration",
             TroubleKind::UserModules => "user-modules",
             TroubleKind::Quarantine => "quarantine",
+            TroubleKind::Artifacts => "artifacts",
         })
     }
 }
@@ -358,6 +361,9 @@ pub struct ReloadReport {
     /// stay active.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<UserRefused>,
+    /// Modules whose artefacts are fetched, newly or still. They run when they have come.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fetching: Vec<String>,
 }
 
 impl ReloadReport {
