@@ -76,3 +76,50 @@ fn recorded_event_becomes_case_with_note_on_lost_parts() {
         "{other}"
     );
 }
+
+/// Converts TOML to JSON as editors do: times are texts.
+fn json_of(value: &toml::Value) -> serde_json::Value {
+    match value {
+        toml::Value::Datetime(time) => time.to_string().into(),
+        toml::Value::Array(items) => items.iter().map(json_of).collect(),
+        toml::Value::Table(table) => {
+            let pairs = table
+                .iter()
+                .map(|(key, value)| (key.clone(), json_of(value)));
+            serde_json::Value::Object(pairs.collect())
+        }
+        other => serde_json::to_value(other).unwrap(),
+    }
+}
+
+#[test]
+fn cases_of_shipped_modules_and_documents_fit_the_schema() {
+    let validator = jsonschema::draft7::new(&schema()).unwrap();
+    let errors = |text: &str| -> Vec<String> {
+        let table: toml::Table = text.parse().unwrap();
+        let document = json_of(&toml::Value::Table(table));
+        let found = validator.iter_errors(&document);
+        found
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect()
+    };
+    let mut texts = examples(include_str!("../../../../docs/src/modules/module-tests.md"));
+    let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests");
+    for kind in ["channels", "handlers", "policies"] {
+        for project in std::fs::read_dir(guests.join(kind)).unwrap() {
+            let tests = project.unwrap().path().join("tests");
+            let files = std::fs::read_dir(tests).into_iter().flatten();
+            texts.extend(files.filter_map(|file| {
+                let file = file.unwrap().path();
+                let is_cases = file.extension().is_some_and(|of| of == "toml");
+                is_cases.then(|| std::fs::read_to_string(file).unwrap())
+            }));
+        }
+    }
+    assert!(texts.len() > 10, "{}", texts.len());
+    for text in &texts {
+        assert_eq!(errors(text), [""; 0], "{text}");
+    }
+    let wrong = "[[case]]\nname = \"a\"\nevent = { codes = -1 }\nexpect = { called = 1 }";
+    assert_eq!(errors(wrong).len(), 3, "{:?}", errors(wrong));
+}
