@@ -26,6 +26,9 @@ use std::{
 
 /// User that raises events, and that has a module which handles them.
 const USER: u32 = 54_321;
+/// Number of rounds with one trail. All of it is verified after each kill, so that the work grows with the
+/// square.
+const ROUNDS_OF_A_TRAIL: u32 = 10;
 /// Longest time between the beginning of the load and a kill, in milliseconds.
 const LONGEST: usize = 100;
 
@@ -230,6 +233,12 @@ fn told_decisions_are_in_trail_after_each_process_is_killed() {
     let (mut next, mut checked, mut last) = (0, 0, 0);
     let (mut daemon, mut address) = site.start();
     for round in 0..kills {
+        if round > 0 && round % ROUNDS_OF_A_TRAIL == 0 {
+            daemon.tell(&["stop", "--wait"]);
+            site = Site::new();
+            last = 0;
+            (daemon, address) = site.start();
+        }
         for victim in Victim::ALL {
             let mut raise = |address: &str| {
                 next += 1_000_000;
