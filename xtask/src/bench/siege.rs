@@ -148,10 +148,10 @@ fn attacks(
     let socket = directory.path("run/admin.sock");
     // Those with connections of their own begin before the last takes all that are left.
     let attacks: [&[&str]; 8] = [
+        &["module-bombs", address, "64"],
         &["parked-values", address, &job, "16"],
         &["decision-flood", address, "4", "2000"],
         &["log-flood", address, "site.log.slow", "4", "2000"],
-        &["module-bombs", address, "64"],
         &["silent-calls", path(&socket)?, "16"],
         &["junk", address, "1000000000"],
         &["many-tools", address, "256"],
