@@ -20,3 +20,11 @@ pub fn is_running(pid: u32) -> bool {
 pub fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
+
+/// Returns the nice value of a process.
+pub fn nice(pid: u32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = stat.rsplit_once(") ")?.1;
+    // Counted from the state.
+    fields.split_whitespace().nth(16)?.parse().ok()
+}

@@ -12,6 +12,7 @@ use crate::{
     refusals::DenialTreatment,
     secret::Scrubber,
     shared_trail::SharedTrail,
+    trail_budget::TrailUse,
     trail_database::TrailDatabase,
     writer::TrailWriter,
     writer_thread::run_writer,
@@ -36,6 +37,7 @@ struct Inner {
     scrubber: Scrubber,
     writer: Arc<Mutex<TrailWriter>>,
     shared: Arc<SharedTrail>,
+    used: Arc<TrailUse>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -130,6 +132,7 @@ impl AuditTrail {
                 .map(PendingEntry::new)
                 .collect(),
         )?;
+        let used = writer.used();
         let writer = Arc::new(Mutex::new(writer));
         let queue = Arc::new(EntryQueue::new(settings.queue.max(1)));
         let writer_parts = (writer.clone(), ledger, queue.clone());
@@ -143,6 +146,7 @@ impl AuditTrail {
             scrubber,
             writer,
             shared,
+            used,
             thread,
         })))
     }
@@ -155,6 +159,11 @@ impl AuditTrail {
     /// Returns n where one of n instances of a handler is recorded.
     pub(crate) fn handlers(&self) -> NonZeroU32 {
         self.0.shared.handlers
+    }
+
+    /// Returns the bytes of the records about each user.
+    pub fn used(&self) -> &TrailUse {
+        &self.0.used
     }
 
     /// Returns the state of the recording.

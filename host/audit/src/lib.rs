@@ -82,6 +82,7 @@ pub use secret::Secrets;
 pub use settings::{AuditHealth, AuditSettings, WriteFailure};
 pub use signer::{SignerError, SignerMemory, SignerRules, SignerState, TrailSigner, serve_signer};
 pub use source::TrailSource;
+pub use trail_budget::{TrailUse, UserRecordUse, UserRecords};
 pub use verify::{DroppedRecords, Finding, Verified, verify};
 
 /// Returns the time in milliseconds since the epoch.

@@ -19,7 +19,7 @@ use crate::{
     retention::DropReason,
     shared_trail::SharedTrail,
     signer::message::WantedSeals,
-    trail_budget::TrailBudget,
+    trail_budget::{TrailBudget, TrailUse},
     trail_database::{JournalMove, TrailDatabase},
 };
 use peal_core::choice::RecordFailurePolicy;
@@ -108,12 +108,14 @@ impl TrailWriter {
         (journal, ledger): (Journal, Arc<Mutex<TrailDatabase>>),
         head: ChainHead,
     ) -> TrailWriter {
+        let mut budget = TrailBudget::new(settings.retention, settings.max_bytes);
+        locked(&ledger).measure(settings.retention, &mut budget);
         TrailWriter {
             journal,
             ledger,
             on_failure: settings.on_failure,
             retention: settings.retention,
-            budget: TrailBudget::new(settings.retention, settings.max_bytes),
+            budget,
             destinations: settings.checkpoints.clone(),
             every: (settings.checkpoint_records.max(1), settings.checkpoint_time),
             sealed: (head.0, Instant::now()),
@@ -130,6 +132,11 @@ impl TrailWriter {
             recoveries: TraceRateLimit::new(BETWEEN_LINES),
             shared,
         }
+    }
+
+    /// Returns the bytes of the records about each user.
+    pub(crate) fn used(&self) -> Arc<TrailUse> {
+        self.budget.used()
     }
 
     /// Writes all queued entries.

@@ -351,6 +351,14 @@ fn user_filling_room_of_decisions_is_denied_and_others_are_not() {
         );
     }
     assert_eq!(decide_for(&audit, 1000, 6000), CommitResult::No);
+    let decisions = &audit.used().decisions;
+    let own = decisions.by_user()[&1000];
+    assert!(
+        own.bytes >= decisions.share() && own.refused >= 2,
+        "{own:?}"
+    );
+    let other = decisions.by_user()[&1001];
+    assert!(other.bytes > 0 && other.refused == 0, "{other:?}");
     drop(audit);
     assert_eq!(decided(&place, |number| number >= 5000), [6001, 5000]);
     let counted = entries(&place).into_iter().any(|entry| {
@@ -464,7 +472,21 @@ fn user_filling_room_of_calls_is_left_out_and_others_are_not() {
             "user {uid}"
         );
     }
+    let calls = &audit.used().calls;
+    let own = calls.by_user()[&1000];
+    assert!(own.bytes >= calls.share() && own.refused > 0, "{own:?}");
+    let other = calls.by_user()[&1001];
+    assert!(other.bytes > 0 && other.refused == 0, "{other:?}");
     drop((handler, policy, audit));
+    // The next run begins with what the trail has.
+    let audit = AuditTrail::open(AuditSettings {
+        max_bytes: 8 * SMALL,
+        retention: calls_stay(),
+        ..settings(&place)
+    })
+    .unwrap();
+    assert!(audit.used().calls.by_user()[&1000].bytes > 0);
+    drop(audit);
     let found = verified(&place);
     assert_eq!((found.dropped.len(), found.begins_after), (0, 0));
     let mut calls = std::collections::BTreeMap::<_, usize>::new();

@@ -139,7 +139,11 @@ impl FetcherProcesses {
             return Ok(process);
         }
         let stream = match &self.starter {
-            Some(starter) => starter.start(StartOrder::ArtifactFetcher { port })?,
+            Some(starter) => {
+                starter
+                    .start(StartOrder::ArtifactFetcher { port })?
+                    .connection
+            }
             None if self.is_limited() => anyhow::bail!(
                 "no process fetches from port {port}, and a confined server starts none; restart the server"
             ),

@@ -2,12 +2,13 @@
 //! act as another user.
 use crate::{
     args::HelperArgs,
+    confinement::refused_calls,
     process_setup,
     supervisor::{ProcessStarter, StartOrder, StartedProcess, only_start, own_program},
 };
 use anyhow::{Context, Result};
-use peal_config::Config;
-use peal_confinement::{Confinement, ProcessRole};
+use peal_config::{Config, Keyword};
+use peal_confinement::{Confinement, ProcessRole, RefusedCalls};
 use peal_helper::{HelperRules, PrivilegedHelper};
 use std::process::ExitCode;
 
@@ -28,7 +29,8 @@ pub fn spawn(config: &Config, server_uid: u32) -> Result<StartedProcess> {
     let mut command = own_program();
     command
         .arg("helper")
-        .args(["--server-uid", &server_uid.to_string()]);
+        .args(["--server-uid", &server_uid.to_string()])
+        .args(["--confinement", config.confinement.mode.name()]);
     for root in &config.confinement.cleanup_roots {
         command.arg("--cleanup-root").arg(root);
     }
@@ -38,9 +40,13 @@ pub fn spawn(config: &Config, server_uid: u32) -> Result<StartedProcess> {
 /// Serves the server at the other end of the standard input.
 pub fn help(args: HelperArgs) -> Result<ExitCode> {
     process_setup::forbid_core_files()?;
-    Confinement::of(ProcessRole::PrivilegedHelper)
-        .enforce()
-        .context("cannot confine the privileged helper")?;
+    Confinement {
+        // A helper with the rights of root is confined even where the server is not.
+        refused: refused_calls(args.confinement).unwrap_or(RefusedCalls::Fail),
+        ..Confinement::of(ProcessRole::PrivilegedHelper)
+    }
+    .enforce()
+    .context("cannot confine the privileged helper")?;
     let calls = process_setup::standard_input().context("calls come on standard input")?;
     let rules = HelperRules {
         cleanup_roots: Some(args.cleanup_root),

@@ -26,7 +26,7 @@ use peal_server::{
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
-use peal_tenant::StartRuntime;
+use peal_tenant::{GuestCpuTimes, StartRuntime};
 use rustix::process::{Resource, Rlimit, getgid, getrlimit, getuid, setrlimit};
 use std::{
     hash::{BuildHasher, RandomState},
@@ -44,6 +44,7 @@ pub struct PreparedServer {
     helper: PrivilegedHelper,
     begun: StartedModules,
     ground: Ground,
+    guest_cpu: Option<GuestCpuTimes>,
     refused: Option<Problems>,
 }
 
@@ -193,6 +194,7 @@ impl PreparedServer {
             helper,
             begun,
             ground,
+            guest_cpu: None,
             refused: None,
         })
     }
@@ -244,6 +246,7 @@ impl PreparedServer {
             Some(start) => loader.running_tenants_by(start),
             None => loader,
         };
+        let guest_cpu = loader.guest_cpu_times();
         let loading = WaitMessage::new(LOADING);
         let (begun, refused) = StartupModules::of_server(loader, wanted)?;
         // The line of the message must be gone before anything else is printed.
@@ -258,6 +261,7 @@ impl PreparedServer {
             helper,
             begun,
             ground,
+            guest_cpu,
             refused,
         })
     }
@@ -343,6 +347,7 @@ impl LocalServer {
             helper,
             begun: StartedModules { hosted, beginning },
             ground,
+            guest_cpu,
             refused,
         } = prepared;
         let Ground {
@@ -376,6 +381,9 @@ impl LocalServer {
             server.metrics().show_store(store.clone());
         }
         peal_modules::show_sinks(&server.metrics(), sinks.clone());
+        if let Some(times) = guest_cpu {
+            peal_modules::show_guest_cpu(&server.metrics(), times);
+        }
         let deployer = beginning.at(&server);
         Ok(LocalServer {
             server,

@@ -1,6 +1,9 @@
 //! Set-up of a server's process: no core files, no environment of another user, and its standard input.
 use anyhow::{Context, Result};
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, getuid, setrlimit};
+use rustix::process::{
+    Resource, Rlimit, geteuid, getpriority_process, getrlimit, getuid, setpriority_process,
+    setrlimit,
+};
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -41,6 +44,28 @@ const KEPT_PREFIX: &str = "LC_";
 
 /// Value of `PATH` in the place of another user's.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Gives this process, and those that it starts, a priority above that of usual programs: the nice value
+/// with the sign reversed. Without the right to do so, its priority stays.
+pub fn raise_priority(priority: u32) {
+    let nice = 0_i32.saturating_sub_unsigned(priority);
+    let is_lower = getpriority_process(None).is_ok_and(|now| now > nice);
+    if is_lower && let Err(error) = setpriority_process(None, nice) {
+        tracing::info!(%error, priority, "priority of the server not raised");
+    }
+}
+
+/// Gives this process the priority of usual programs, if it has a higher one.
+///
+/// # Errors
+///
+/// Fails if the system refuses.
+pub fn lower_priority() -> io::Result<()> {
+    if getpriority_process(None)? < 0 {
+        setpriority_process(None, 0)?;
+    }
+    Ok(())
+}
 
 /// Forbids core files of this process and its children: their memory holds keys, passwords and data
 /// of procs.

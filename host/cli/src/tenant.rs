@@ -10,13 +10,14 @@ use peal_config::{Config, Keyword, TenantProcess};
 use peal_confinement::{Confinement, ProcessRole};
 use peal_modules::user_code_dir;
 use peal_system::tenant_cgroup::TenantShares;
-use peal_tenant::StartRuntime;
+use peal_tenant::{StartRuntime, StartedRuntime};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior,
     set_parent_process_death_signal, setrlimit,
 };
 use std::{
-    collections::BTreeSet, fs::File, os::unix::process::CommandExt, process::ExitCode, sync::Arc,
+    collections::BTreeSet, fs::File, io, os::unix::process::CommandExt, process::ExitCode,
+    sync::Arc,
 };
 
 /// Memory of a process beside that of its instances, in bytes.
@@ -38,7 +39,14 @@ pub fn starter(config: &Config, starter: Option<ProcessStarter>) -> Result<Optio
             "tenant.process is \"own\", which needs a server that root starts as another user: set server.user, or \"shared\""
         ),
         (Some(TenantProcess::Own) | None, Some(starter)) => {
-            let start = move |uid: u32| starter.connect(StartOrder::TenantRuntime { uid });
+            let start = move |uid: u32| {
+                let started = starter.start(StartOrder::TenantRuntime { uid });
+                let started = started.map_err(|error| io::Error::other(format!("{error:#}")))?;
+                Ok(StartedRuntime {
+                    connection: started.connection,
+                    pid: started.pid,
+                })
+            };
             Ok(Some(Arc::new(start)))
         }
     }
@@ -90,6 +98,7 @@ pub fn run(args: TenantArgs) -> Result<ExitCode> {
         .write(true)
         .open("/dev/null")
         .context("cannot open /dev/null")?;
+    process_setup::lower_priority().context("cannot lower the priority")?;
     confine(&args)?;
     // From here on lines go to the server, which bounds them. A component that took over the process could
     // otherwise fill the log of the service.

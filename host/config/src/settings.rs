@@ -81,6 +81,10 @@ settings! {
     "server" server: Server {
         /// User that the server runs as when root starts `peal serve`. "root" keeps root.
         user "server.user": Option<String> = None, Unset("peal if there is such a user, else root", UnixUserName), "\"pmix\"";
+        /// Priority of a server that root starts as another user, above that of usual programs: the nice
+        /// value with the sign reversed. Programs that use all processors delay the server less then.
+        /// The processes of users' modules and compilers do not have it.
+        priority "server.priority": u32 = 10, Number(0, 20), "0";
         /// Maximum memory of one event, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
         /// Makes this server write to log channels that other servers lack (`PMIX_SERVER_GATEWAY`).
@@ -134,8 +138,9 @@ settings! {
         /// Time between the first and the last byte of a message, in milliseconds. The server
         /// closes the connection of a message that takes longer.
         frame_timeout "server.frame_timeout_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
-        /// Maximum delay of a handshake or request of a user with more than 32 refused handshakes
-        /// or 1000 refused requests in a second, in milliseconds.
+        /// Maximum delay of a handshake or request, and of the close of a refused connection, of a user
+        /// with more than 32 refused handshakes or connections, or 1000 refused requests, in a second,
+        /// in milliseconds.
         max_refusal_delay "server.max_refusal_delay_ms": Duration = Duration::from_secs(1), Millis(0, 60_000), "500";
         /// Maximum length of a message, in bytes.
         max_message_bytes "server.max_message_bytes": usize = 64 * MIB, Number(4096, 1 << 30), "1048576";

@@ -43,6 +43,12 @@ settings! {
         max_queue_messages "sink.max_queue_messages": usize = 10_000, Number(1, MILLION), "1000";
         /// Maximum size of the messages in the queue, in bytes.
         max_queue_bytes "sink.max_queue_bytes": usize = 16 * MIB, Number(1024, 1 << 40), "1048576";
+        /// Maximum number of messages of one user in the queue. More are refused.
+        max_queue_messages_per_user "sink.max_queue_messages_per_user": Option<usize> = None,
+            Unset("a quarter of sink.max_queue_messages", Number(1, MILLION)), "100";
+        /// Maximum size of the messages of one user in the queue, in bytes.
+        max_queue_bytes_per_user "sink.max_queue_bytes_per_user": Option<usize> = None,
+            Unset("a quarter of sink.max_queue_bytes", Number(256, 1 << 40)), "262144";
         /// Delay of the first retry after a failure, in milliseconds. Each later delay is twice as
         /// long.
         first_retry_delay "sink.first_retry_delay_ms": Duration = Duration::from_secs(1), Millis(10, DAY), "500";
@@ -147,6 +153,8 @@ impl SinkEntry {
             durability,
             max_queue_messages,
             max_queue_bytes,
+            max_queue_messages_per_user,
+            max_queue_bytes_per_user,
             ..
         } = self.settings.clone();
         let is_far = match &kind {
@@ -167,6 +175,9 @@ impl SinkEntry {
             queue: QueueBounds {
                 messages: max_queue_messages,
                 bytes: max_queue_bytes,
+                user_messages: max_queue_messages_per_user
+                    .unwrap_or(max_queue_messages.div_ceil(4)),
+                user_bytes: max_queue_bytes_per_user.unwrap_or(max_queue_bytes.div_ceil(4)),
             },
             durability,
             retry,

@@ -97,12 +97,22 @@ quotas! {
     LogRequests "log_requests", "log.max_queue_requests_per_user", Some("log.max_queue_requests"), AsUsers;
     /// Bytes of these log requests.
     LogBytes "log_bytes", "log.max_queue_bytes_per_user", Some("log.max_queue_bytes"), AsUsers;
+    /// Messages that sinks have not delivered yet.
+    SinkMessages "sink_messages", "sink.max_queue_messages_per_user", Some("sink.max_queue_messages"), AsUsers;
+    /// Bytes of these messages.
+    SinkBytes "sink_bytes", "sink.max_queue_bytes_per_user", Some("sink.max_queue_bytes"), AsUsers;
     /// Published values.
     PublishedItems "published_items", "publish.max_items_per_user", Some("publish.max_items_total"), AsUsers;
     /// Bytes of published values.
     PublishedBytes "published_bytes", "publish.max_bytes_per_user", Some("publish.max_bytes_total"), AsUsers;
     /// Keys for which lookups wait.
     PendingLookups "pending_lookups", "publish.max_pending_lookups_per_user", Some("publish.max_pending_lookups_total"), AsUsers;
+    /// Bytes of decisions about the user in the audit trail.
+    AuditDecisionBytes "audit_decision_bytes", "audit.max_decision_percent_per_user", Some("audit.max_bytes"), Exempt;
+    /// Bytes of calls and refusals that the user caused in the audit trail.
+    AuditCallBytes "audit_call_bytes", "audit.max_call_percent_per_user", Some("audit.max_bytes"), Exempt;
+    /// CPU time of the processes of the user's modules, in milliseconds. It is shared by weights.
+    GuestCpu "guest_cpu_ms", "tenant.cpu_weight", None, AsUsers;
     /// Bytes of the entries in job records.
     RecordBytes "record_bytes", "store.max_record_bytes_per_user", Some("store.max_record_bytes"), AsUsers;
 }
@@ -158,9 +168,16 @@ impl QuotaReport {
     pub fn refuse(&mut self, refusals: &QuotaRefusals) {
         for (uid, counts) in &refusals.0 {
             for (quota, count) in counts {
-                let refused = &mut self.of(*uid, *quota).refused;
-                *refused = refused.saturating_add(*count);
+                self.count_refusals(*uid, *quota, *count);
             }
+        }
+    }
+
+    /// Adds refusals of one user because of one limit.
+    pub fn count_refusals(&mut self, uid: u32, quota: Quota, count: u64) {
+        if count > 0 {
+            let refused = &mut self.of(uid, quota).refused;
+            *refused = refused.saturating_add(count);
         }
     }
 

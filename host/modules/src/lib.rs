@@ -67,7 +67,7 @@ pub use error::DeployError;
 pub use load::{JobHandlers, Loader};
 pub use pools::{code_dir, engine, pools, user_code_dir};
 pub use signature::{Signature, SignatureConditions, SignatureError, Signer, signature_place};
-pub use sinks::{OutputSinks, SinkCatalog, show_sinks};
+pub use sinks::{OutputSinks, SinkCatalog, show_guest_cpu, show_sinks};
 pub use startup::{StartedModules, StartupModules};
 pub use status::ModuleTroubles;
 pub use terms::{ImportStatus, InspectedComponent, InterfaceTerms, LoadContext, Terms, terms};

@@ -26,7 +26,7 @@ use peal_sandbox::{
 use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;
 use peal_tenant::{
-    LoadedModule, ModuleOrder, Offer, OfferedServices, StartRuntime, TenantRuntimes,
+    GuestCpuTimes, LoadedModule, ModuleOrder, Offer, OfferedServices, StartRuntime, TenantRuntimes,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -290,6 +290,11 @@ impl Loader {
         let settings = pools::runtime_settings(&self.config, self.fuel());
         let runtimes = settings.map(|settings| TenantRuntimes::new(start, settings));
         Loader { runtimes, ..self }
+    }
+
+    /// Returns the CPU times of the processes of users; none if modules of users run in this process.
+    pub fn guest_cpu_times(&self) -> Option<GuestCpuTimes> {
+        self.runtimes.as_ref().map(TenantRuntimes::cpu_times)
     }
 
     /// Returns the modules for which fuel is counted.

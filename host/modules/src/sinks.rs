@@ -1,15 +1,19 @@
 //! Sinks that modules write to: the outputs of jobs, job records, and the sinks that the admin
 //! opened.
 use peal_config::{ModuleEntry, Problem, SinkName};
+use peal_core::quota::{Quota, QuotaReport};
 use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
 use peal_sandbox::Sink;
 use peal_server::{
     Metrics,
     metrics::{Amount, MetricFamily, MetricKind, MetricSample, Unit},
 };
-use peal_sinks::{PeerReachability, SinkHandle, SinkHealth, SinkMessage, SinkWriteError, Sinks};
+use peal_sinks::{
+    PeerReachability, QueueBounds, SinkHandle, SinkHealth, SinkMessage, SinkWriteError, Sinks,
+};
 use peal_store::{JobEntryKind, JobRecordEntry, LeftOutEntries, RecordLimit, Store, StoreError};
-use std::{collections::BTreeMap, sync::Arc};
+use peal_tenant::GuestCpuTimes;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Sinks for the output streams of jobs.
 pub struct OutputSinks {
@@ -83,11 +87,14 @@ struct Opened(Arc<SinkHandle>);
 
 impl Opened {
     fn carry(&self, request: &LogRequest, message: SinkMessage) -> Result<(), Status> {
-        self.0.submit(message).map_err(|refused: SinkWriteError| {
-            let source = request.source.as_ref().map(ToString::to_string);
-            tracing::info!(source, %refused, "sink refused message");
-            refused.status()
-        })
+        let uid = request.identity.as_ref().map(|identity| identity.uid);
+        self.0
+            .submit(uid, message)
+            .map_err(|refused: SinkWriteError| {
+                let source = request.source.as_ref().map(ToString::to_string);
+                tracing::info!(source, %refused, "sink refused message");
+                refused.status()
+            })
     }
 }
 
@@ -138,9 +145,41 @@ impl Sink for JobRecords {
     }
 }
 
-/// Adds metrics of the sinks to a server.
+/// Adds metrics of the sinks, and what users hold in their queues, to a server.
 pub fn show_sinks(metrics: &Metrics, sinks: Arc<Sinks>) {
+    let queues = sinks.clone();
+    metrics.show_quotas(move |report| show_use(report, &queues));
     metrics.show(move || families(&sinks.health()));
+}
+
+/// Adds the CPU times of users' processes to what a server shows of each user.
+pub fn show_guest_cpu(metrics: &Metrics, times: GuestCpuTimes) {
+    metrics.show_quotas(move |report| {
+        let milliseconds = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
+        let users = times.by_user().into_iter();
+        report.hold(
+            Quota::GuestCpu,
+            users.map(|(uid, time)| (uid, milliseconds(time))),
+        );
+    });
+}
+
+fn show_use(report: &mut QuotaReport, sinks: &Sinks) {
+    let QueueBounds {
+        messages,
+        bytes,
+        user_messages,
+        user_bytes,
+    } = sinks.bounds();
+    if messages > 0 {
+        report.limit(Quota::SinkMessages, user_messages, Some(messages));
+        report.limit(Quota::SinkBytes, user_bytes, Some(bytes));
+    }
+    for (uid, held) in sinks.use_by_user() {
+        report.hold(Quota::SinkMessages, [(uid, held.messages)]);
+        report.hold(Quota::SinkBytes, [(uid, held.bytes)]);
+        report.count_refusals(uid, Quota::SinkMessages, held.refused);
+    }
 }
 
 /// A metric of each sink: name, help, kind and value.

@@ -9,15 +9,16 @@ use crate::limits::{
 };
 use crate::memory_limiter::{Budget, BudgetExceeded, InstanceSlot};
 use crate::retire::Retirement;
+use crate::ticker::Ticker;
 use crate::{Digest, Inspection, LimitKind, ModuleLimits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use std::{io, thread};
 use thiserror::Error;
 use wasmtime::component::Component;
 use wasmtime::{
@@ -162,6 +163,7 @@ pub struct Engine {
 #[derive(Clone)]
 pub(crate) struct Runtime {
     inner: wasmtime::Engine,
+    ticker: Ticker,
     components: Arc<Mutex<Components>>,
     pooled: u32,
 }
@@ -326,9 +328,10 @@ impl Runtime {
         let mut config = base_config(cache);
         config.consume_fuel(fuel == FuelCount::Always);
         let (inner, pooled) = build(&config, most)?;
-        start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
+        let ticker = start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
         Ok(Runtime {
             inner,
+            ticker,
             components: Arc::default(),
             pooled,
         })
@@ -360,6 +363,10 @@ impl Runtime {
 
     pub(crate) fn inner(&self) -> &wasmtime::Engine {
         &self.inner
+    }
+
+    pub(crate) fn ticker(&self) -> &Ticker {
+        &self.ticker
     }
 
     pub(crate) fn counts_fuel(&self) -> bool {
@@ -511,21 +518,12 @@ pub(crate) fn open_cache(dir: PathBuf) -> Result<Cache, EngineError> {
     Cache::new(config).map_err(refused)
 }
 
-/// Starts the thread that advances the epoch until the engine is dropped. Late ticks are not made
-/// up for.
-fn start_ticker(engine: EngineWeak, tick: Duration) -> io::Result<()> {
-    let ticking = move || {
-        loop {
-            thread::sleep(tick);
-            // The thread must not keep the engine alive.
-            match engine.upgrade() {
-                Some(engine) => engine.increment_epoch(),
-                None => return,
-            }
+/// Starts the thread that advances the epoch.
+fn start_ticker(engine: EngineWeak, tick: Duration) -> io::Result<Ticker> {
+    Ticker::start(tick, move || {
+        // The thread must not keep the engine alive.
+        if let Some(engine) = engine.upgrade() {
+            engine.increment_epoch();
         }
-    };
-    thread::Builder::new()
-        .name("peal-epoch".into())
-        .spawn(ticking)
-        .map(drop)
+    })
 }

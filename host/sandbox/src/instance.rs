@@ -18,6 +18,7 @@ use crate::requested_registrations::{
 };
 use crate::roles::Exports;
 use crate::text::{MAX_QUOTED, plain};
+use crate::ticker::Ticker;
 use crate::{CallUsage, ChannelCall, EventCall, LimitKind, PolicyCall, Role};
 use peal_model::{
     ConnectionKind, GroupOperationKind, Info, ModuleRegistration, PolicyOutcome, PolicySubject,
@@ -79,6 +80,8 @@ pub(crate) struct Instance {
     fuel_per_call: u64,
     /// Fuel of the next call, if fuel is counted.
     fuel: Option<u64>,
+    /// Interrupts calls that take too long.
+    ticker: Ticker,
     /// Calls that the instance may receive.
     pub(crate) tenancy: Tenancy,
     /// Slots of the budgets. The last field, so that they are free only after the store is.
@@ -147,10 +150,13 @@ impl Instance {
         let started = Instant::now();
         store.data_mut().begin(started, CallSubject::None);
         set_call_limits(&mut store, ticks, fuel);
+        let ticker = blueprint.runtime.ticker().clone();
+        let running = ticker.begin();
         let exports = match blueprint.instantiate(&mut store) {
             Ok(exports) => Ok((exports, used(&mut store, fuel))),
             Err(error) => Err(failed(&error, Phase::Start, fuel, &mut store)),
         };
+        drop(running);
         let (_, output) = store.data_mut().end();
         // A failed start is recorded, too.
         let ended = exports
@@ -166,6 +172,7 @@ impl Instance {
             ticks,
             fuel_per_call,
             fuel,
+            ticker,
             tenancy: tenancy.clone(),
             _slots: rooms,
         })
@@ -428,7 +435,9 @@ impl Instance {
         let started = Instant::now();
         self.store.data_mut().begin(started, subject);
         set_call_limits(&mut self.store, self.ticks, self.fuel);
+        let running = self.ticker.begin();
         let answer = guest(&mut self.store);
+        drop(running);
         let (subject, output) = self.store.data_mut().end();
         let answer = match answer {
             Ok(answer) => Ok(CompletedCall {

@@ -64,6 +64,7 @@ mod services;
 mod tenant;
 mod test_hooks;
 mod text;
+mod ticker;
 mod trace_limiter;
 mod wasi;
 

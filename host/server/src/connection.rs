@@ -135,6 +135,12 @@ pub(crate) enum NewConnection {
     Unidentified(AcceptedConnection, PeerSearch),
 }
 
+/// Connection that was refused.
+pub(crate) struct RefusedConnection {
+    /// Socket that is closed only after a delay, because its user was refused often.
+    pub(crate) delayed: Option<(OwnedFd, Duration)>,
+}
+
 /// A connection that is charged to its user, within that user's share.
 pub(crate) struct ChargedConnection {
     stream: TcpStream,
@@ -145,21 +151,28 @@ pub(crate) struct ChargedConnection {
 
 impl AcceptedConnection {
     /// Asks the kernel for the user of the peer, without waiting, and charges the connection to
-    /// that user. Returns `None` if it is refused. The result is boxed, because the task of a
-    /// connection may live for days and keeps memory for each value that passes through it.
-    pub(crate) fn charge(self, context: &ConnectionContext) -> Option<Box<NewConnection>> {
+    /// that user. The result is boxed, because the task of a connection may live for days and keeps
+    /// memory for each value that passes through it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is refused.
+    pub(crate) fn charge(
+        self,
+        context: &ConnectionContext,
+    ) -> Result<Box<NewConnection>, RefusedConnection> {
         let found = match context
             .checker
             .look_up_peer(&self.socket, self.from, self.to)
         {
             // The search in the kernel's table is slow, so the task of the connection does it.
             Ok(PeerLookup::Undiagnosed(search)) => {
-                return Some(Box::new(NewConnection::Unidentified(self, search)));
+                return Ok(Box::new(NewConnection::Unidentified(self, search)));
             }
             Ok(PeerLookup::Answered(found)) => Ok(found),
             Err(error) => Err(error),
         };
-        Some(Box::new(NewConnection::Charged(
+        Ok(Box::new(NewConnection::Charged(
             self.charge_to(found, context)?,
         )))
     }
@@ -168,7 +181,7 @@ impl AcceptedConnection {
         self,
         found: io::Result<Option<PeerSocket>>,
         context: &ConnectionContext,
-    ) -> Option<ChargedConnection> {
+    ) -> Result<ChargedConnection, RefusedConnection> {
         let AcceptedConnection {
             socket,
             from,
@@ -180,20 +193,26 @@ impl AcceptedConnection {
         let refused = |uid, reason: &AdmissionError| refuse(context, from, uid, reason);
         let found = found.map_err(|error| AdmissionError::from(IdentityMismatch::Kernel(error)));
         let peer = found.and_then(|found| found.ok_or(AdmissionError::Closed));
-        let peer = peer.inspect_err(|reason| refused(None, reason)).ok()?;
-        let share = context
-            .user_shares
-            .connect(peer.uid)
-            .map_err(AdmissionError::from);
-        let share = share
-            .inspect_err(|reason| refused(Some(peer.uid), reason))
-            .ok()?;
+        let now = RefusedConnection { delayed: None };
+        let Ok(peer) = peer.inspect_err(|reason| refused(None, reason)) else {
+            return Err(now);
+        };
+        let share = match context.user_shares.connect(peer.uid) {
+            Ok(share) => share,
+            Err(exceeded) => {
+                refused(Some(peer.uid), &AdmissionError::from(exceeded));
+                let shares = &context.user_shares;
+                let delay = shares.refused_connection_delay(peer.uid, Instant::now());
+                let delayed = (!delay.is_zero()).then_some((socket, delay));
+                return Err(RefusedConnection { delayed });
+            }
+        };
         // After all refusals, since registration with the runtime takes a system call.
         let stream = TcpStream::from_std(socket.into()).map_err(AdmissionError::from);
-        let stream = stream
-            .inspect_err(|reason| refused(Some(peer.uid), reason))
-            .ok()?;
-        Some(ChargedConnection {
+        let Ok(stream) = stream.inspect_err(|reason| refused(Some(peer.uid), reason)) else {
+            return Err(now);
+        };
+        Ok(ChargedConnection {
             stream,
             from,
             peer,
@@ -216,7 +235,7 @@ impl NewConnection {
             NewConnection::Charged(connection) => Some(connection),
             NewConnection::Unidentified(accepted, search) => {
                 let found = context.checker.search_peer(&accepted.socket, search).await;
-                accepted.charge_to(found, context)
+                accepted.charge_to(found, context).ok()
             }
         }
     }

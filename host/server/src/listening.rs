@@ -1,10 +1,29 @@
-//! Loop that accepts connections, from the start of a server until its last connection has ended.
-use crate::connection::{self, AcceptedConnection, ConnectionContext, ServePhase};
-use rustix::net::{SocketFlags, acceptfrom_with};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+//! Acceptance of connections on a thread of its own, and the tasks that serve them, from the start of a
+//! server until its last connection has ended.
+//!
+//! A user may open and close connections without end, and each costs the kernel's answer to whose it
+//! is. The thread bears that cost, so that it does not delay requests of admitted connections.
+use crate::connection::{self, AcceptedConnection, ConnectionContext, NewConnection, ServePhase};
+use rustix::{
+    io::Errno,
+    net::{
+        Shutdown, SocketFlags, acceptfrom_with, shutdown,
+        sockopt::{Timeout, set_socket_timeout},
+    },
+};
+use std::{
+    collections::VecDeque,
+    io,
+    net::{SocketAddr, TcpListener as BlockingListener},
+    os::fd::OwnedFd,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 use tokio::{
     net::TcpListener,
-    sync::{Semaphore, watch},
+    runtime::Handle,
+    sync::{Semaphore, mpsc, watch},
     task::{JoinError, JoinSet},
 };
 
@@ -12,8 +31,14 @@ use tokio::{
 /// accepted.
 const MAX_UNIDENTIFIED: usize = 64;
 
-/// Number of waiting connections that are accepted before other tasks run.
-const AT_ONCE: usize = 16;
+/// Number of admitted connections that wait for their task.
+const MAX_ADMITTED: usize = 16;
+
+/// Maximum number of refused sockets that are closed later.
+const MAX_REFUSED: usize = 4096;
+
+/// Interval at which refused sockets are closed if nothing else is to be done.
+const CLOSE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Delay after a failed accept, when the system has no resources for a connection.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -48,90 +73,179 @@ pub(crate) fn report(ended: Result<(), JoinError>) {
     }
 }
 
-/// Socket that accepts connections.
-pub(crate) struct ConnectionListener {
-    listener: TcpListener,
-    pub(crate) address: SocketAddr,
+/// Connections that were accepted and charged to their users.
+pub(crate) struct AcceptedConnections {
+    admitted: mpsc::Receiver<Box<NewConnection>>,
+    listener: Arc<BlockingListener>,
+}
+
+/// Refused sockets that are closed later: a user who is refused often would connect again at once.
+#[derive(Default)]
+struct RefusedSockets {
+    sockets: VecDeque<RefusedSocket>,
+    is_timed: bool,
+}
+
+struct RefusedSocket {
+    /// Closed when it is dropped.
+    _socket: OwnedFd,
+    due: Instant,
+}
+
+impl RefusedSockets {
+    fn keep(&mut self, socket: OwnedFd, delay: Duration, now: Instant) {
+        if self.sockets.len() >= MAX_REFUSED {
+            self.sockets.pop_front();
+        }
+        self.sockets.push_back(RefusedSocket {
+            _socket: socket,
+            due: now + delay,
+        });
+    }
+
+    /// Closes the sockets that are due. While there are others, `accept` returns at times.
+    fn close_due(&mut self, listener: &BlockingListener, now: Instant) {
+        while self.sockets.front().is_some_and(|first| first.due <= now) {
+            self.sockets.pop_front();
+        }
+        let has_some = !self.sockets.is_empty();
+        if has_some != self.is_timed {
+            let timeout = has_some.then_some(CLOSE_INTERVAL);
+            // Without the timeout they are closed when the next connection is accepted.
+            self.is_timed =
+                set_socket_timeout(listener, Timeout::Recv, timeout).is_ok() && has_some;
+        }
+    }
+}
+
+/// Thread that accepts connections.
+struct Acceptor {
+    listener: Arc<BlockingListener>,
+    address: SocketAddr,
     unidentified: Arc<Semaphore>,
+    context: Arc<ConnectionContext>,
+    stage: watch::Receiver<ServePhase>,
+    admit: mpsc::Sender<Box<NewConnection>>,
+    runtime: Handle,
+    refused: RefusedSockets,
 }
 
-impl ConnectionListener {
-    pub(crate) fn new(listener: TcpListener) -> std::io::Result<ConnectionListener> {
-        let address = listener.local_addr()?;
-        let unidentified = Arc::new(Semaphore::new(MAX_UNIDENTIFIED));
-        Ok(ConnectionListener {
-            listener,
-            address,
-            unidentified,
-        })
+impl Acceptor {
+    /// Accepts connections until the listener is shut down.
+    fn run(mut self) {
+        // Sockets are registered with the runtime.
+        let runtime = self.runtime.clone();
+        let _entered = runtime.enter();
+        while self.accepts() {
+            // Before accepting: connections beyond the limit stay in the kernel's queue.
+            let permit = runtime.block_on(self.unidentified.clone().acquire_owned());
+            let Ok(unidentified) = permit else { return };
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let accepted = acceptfrom_with(&*self.listener, flags);
+            let now = Instant::now();
+            match accepted {
+                Ok((socket, Some(from))) => {
+                    let Ok(from) = from.try_into() else { continue };
+                    let accepted = AcceptedConnection {
+                        socket,
+                        from,
+                        to: self.address,
+                        unidentified,
+                    };
+                    self.charge(accepted, now);
+                }
+                Ok((_, None)) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => {
+                    if self.accepts() {
+                        tracing::warn!(%error, "connection not accepted");
+                        thread::sleep(RETRY_DELAY);
+                    }
+                }
+            }
+            self.refused.close_due(&self.listener, now);
+        }
     }
 
-    async fn accept(&self) -> std::io::Result<AcceptedConnection> {
-        // Before accepting: connections beyond the limit stay in the kernel's queue.
-        let unidentified = self
-            .unidentified
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(std::io::Error::other)?;
-        let (stream, from) = self.listener.accept().await?;
-        let socket = stream.into_std()?.into();
-        Ok(AcceptedConnection {
-            socket,
-            from,
-            to: self.address,
-            unidentified,
-        })
+    fn accepts(&self) -> bool {
+        // Without a sender the server is gone.
+        self.stage.has_changed().is_ok() && *self.stage.borrow() == ServePhase::Accept
     }
 
-    /// Accepts the next connection, if one is waiting.
-    fn accept_waiting(&self) -> Option<AcceptedConnection> {
-        let unidentified = self.unidentified.clone().try_acquire_owned().ok()?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // Ignore errors: the next call of `accept` returns a lasting one.
-        let (socket, from) = acceptfrom_with(&self.listener, flags).ok()?;
-        let from = from?.try_into().ok()?;
-        Some(AcceptedConnection {
-            socket,
-            from,
-            to: self.address,
-            unidentified,
-        })
+    fn charge(&mut self, accepted: AcceptedConnection, now: Instant) {
+        let counters = self.context.metrics.counters();
+        counters.connections_accepted.count();
+        // Before a task is spawned, because one user may open any number of connections.
+        match accepted.charge(&self.context) {
+            Ok(connection) => {
+                // An error means that the server is gone, and so is the connection.
+                let _ = self.admit.blocking_send(connection);
+            }
+            Err(refused) => {
+                if let Some((socket, delay)) = refused.delayed {
+                    self.refused.keep(socket, delay, now);
+                }
+            }
+        }
     }
 }
 
-/// Accepts and serves connections until the server stops, and then waits for the last one to end.
+/// Starts to accept connections.
+///
+/// # Errors
+///
+/// Fails if the system refuses the thread.
+pub(crate) fn accept(
+    listener: TcpListener,
+    context: Arc<ConnectionContext>,
+    stage: watch::Receiver<ServePhase>,
+) -> io::Result<AcceptedConnections> {
+    let address = listener.local_addr()?;
+    let listener = listener.into_std()?;
+    listener.set_nonblocking(false)?;
+    let listener = Arc::new(listener);
+    let (admit, admitted) = mpsc::channel(MAX_ADMITTED);
+    let acceptor = Acceptor {
+        listener: listener.clone(),
+        address,
+        unidentified: Arc::new(Semaphore::new(MAX_UNIDENTIFIED)),
+        context,
+        stage,
+        admit,
+        runtime: Handle::current(),
+        refused: RefusedSockets::default(),
+    };
+    thread::Builder::new()
+        .name("peal-accept".to_owned())
+        .spawn(move || acceptor.run())?;
+    Ok(AcceptedConnections { admitted, listener })
+}
+
+impl Drop for AcceptedConnections {
+    /// Ends the thread: from now on the kernel refuses connections to this port.
+    fn drop(&mut self) {
+        // The listener may be shut down already.
+        let _ = shutdown(&*self.listener, Shutdown::Both);
+    }
+}
+
+/// Serves connections until the server stops, and then waits for the last one to end.
 pub(crate) async fn listen(
-    listener: ConnectionListener,
+    mut accepted: AcceptedConnections,
     context: Arc<ConnectionContext>,
     mut stage: watch::Receiver<ServePhase>,
 ) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => {
-                    let waiting = std::iter::from_fn(|| listener.accept_waiting());
-                    for connection in std::iter::once(accepted).chain(waiting).take(AT_ONCE) {
-                        context.metrics.counters().connections_accepted.count();
-                        // Before a task is spawned, because one user may open any number of
-                        // connections and the others wait behind them.
-                        if let Some(connection) = connection.charge(&context) {
-                            connections.spawn(connection::serve(connection, context.clone()));
-                        }
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "connection not accepted");
-                    tokio::time::sleep(RETRY_DELAY).await;
-                }
-            },
+            Some(connection) = accepted.admitted.recv() => {
+                connections.spawn(connection::serve(connection, context.clone()));
+            }
             Some(ended) = connections.join_next() => report(ended),
             () = no_longer_accepting(&mut stage) => break,
         }
     }
-    // From now on the kernel refuses connections to this port.
-    drop(listener);
+    // The thread ends: connections that it has admitted meanwhile are dropped.
+    drop(accepted);
     let time = tokio::select! {
         () = all_ended(&mut connections) => return,
         time = time_to_drain(&mut stage) => time,

@@ -13,7 +13,7 @@ use crate::{
     host_environment::HostEnvironment,
     hosted::Hosted,
     identity::Checker,
-    listening::{ConnectionListener, listen, report},
+    listening::{accept, listen, report},
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
     notice::Notices,
@@ -181,10 +181,9 @@ impl Server {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
-        let listener = ConnectionListener::new(listener)?;
         let uri = ServerUri {
             proc: parts.me,
-            addr: listener.address,
+            addr: listener.local_addr()?,
         };
         let metrics: Arc<Metrics> = Arc::default();
         let (
@@ -328,7 +327,7 @@ impl Server {
         });
         let (stopping, stage) = watch::channel(ServePhase::Accept);
         let host = parts.host;
-        let context = ConnectionContext {
+        let context = Arc::new(ConnectionContext {
             audit: parts.audit,
             shared_actor: shared_actor.clone(),
             metrics: metrics.clone(),
@@ -346,7 +345,8 @@ impl Server {
             refusals: Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS)),
             stage: stage.clone(),
             started,
-        };
+        });
+        let accepted = accept(listener, context.clone(), stage.clone())?;
         Ok(Server {
             uri,
             handle,
@@ -355,7 +355,7 @@ impl Server {
             shadows,
             shared_actor: shared_actor.clone(),
             actor_task: tokio::spawn(shared_actor.run(inbox)),
-            listener: Some(tokio::spawn(listen(listener, Arc::new(context), stage))),
+            listener: Some(tokio::spawn(listen(accepted, context, stage))),
             stopping,
             fabric: parts.fabric,
             id,

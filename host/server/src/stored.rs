@@ -1,7 +1,11 @@
 //! Use of the store by the server: state of modules behind their capability, and metrics of the
 //! store and the audit trail.
 use crate::metrics::{MetricFamily, MetricKind, Metrics};
-use peal_core::owner::Owner;
+use peal_audit::{TrailUse, UserRecords};
+use peal_core::{
+    owner::Owner,
+    quota::{Quota, QuotaReport},
+};
 use peal_model::{Status, code};
 use peal_sandbox::StateStore;
 use peal_store::{ModuleStateStore, StateScope, Store, StoreError};
@@ -71,6 +75,8 @@ fn status(error: &StoreError) -> Status {
 impl Metrics {
     /// Adds the metrics of an audit trail.
     pub fn show_audit(&self, audit: peal_audit::AuditTrail) {
+        let trail = audit.clone();
+        self.show_quotas(move |report| show_trail_use(report, trail.used()));
         self.show(move || {
             let health = audit.health();
             let single =
@@ -129,6 +135,19 @@ impl Metrics {
             ]
         });
     }
+}
+
+fn show_trail_use(report: &mut QuotaReport, used: &TrailUse) {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut show = |quota: Quota, records: &UserRecords| {
+        report.limit(quota, bytes(records.share()), Some(bytes(used.max_bytes)));
+        for (uid, own) in records.by_user() {
+            report.hold(quota, [(uid, bytes(own.bytes))]);
+            report.count_refusals(uid, quota, own.refused);
+        }
+    };
+    show(Quota::AuditDecisionBytes, &used.decisions);
+    show(Quota::AuditCallBytes, &used.calls);
 }
 
 #[cfg(test)]

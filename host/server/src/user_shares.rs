@@ -20,7 +20,8 @@ use std::{
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// Number of refused handshakes of one user in a second that cause no delay, and of requests
+/// Number of refused handshakes of one user in a second that cause no delay, as many refused
+/// connections, and of requests
 /// refused for lack of resources.
 const FREE_HANDSHAKES: u32 = 32;
 const FREE_REQUESTS: u32 = 1000;
@@ -126,6 +127,7 @@ pub(crate) struct UserShares {
 struct Usage {
     connections: usize,
     users: BTreeMap<u32, UserUsage>,
+    refused_connections: UserPaces,
     refused_handshakes: UserPaces,
     refused_requests: UserPaces,
 }
@@ -151,6 +153,7 @@ impl UserShares {
         let usage = Usage {
             connections: 0,
             users: BTreeMap::new(),
+            refused_connections: UserPaces::new(FREE_HANDSHAKES),
             refused_handshakes: UserPaces::new(FREE_HANDSHAKES),
             refused_requests: UserPaces::new(FREE_REQUESTS),
         };
@@ -205,6 +208,17 @@ impl UserShares {
             uid,
             turns,
         })
+    }
+
+    /// Notes that a connection of a user was refused. Returns the delay of its close.
+    pub(crate) fn refused_connection_delay(&self, uid: u32, now: Instant) -> Duration {
+        if !self.is_bounded(uid) {
+            return Duration::ZERO;
+        }
+        let longest = self.limits.max_refusal_delay;
+        let refused = &mut self.usage().refused_connections;
+        refused.note(uid, 1, now, longest);
+        refused.delay(uid, now)
     }
 
     /// Adds the limits of one user and the usage of all users to a report.

@@ -1,6 +1,7 @@
 //! The sinks of a server by name, and the handle of a sink.
 use crate::{
-    QueueDurability, SinkError, SinkHealth, SinkKind, SinkSettings, SinkWriteError,
+    QueueBounds, QueueDurability, SinkError, SinkHealth, SinkKind, SinkSettings, SinkUse,
+    SinkWriteError,
     file::FileSink,
     health::SharedHealth,
     mail::MailRules,
@@ -56,9 +57,10 @@ impl SinkHandle {
         &self.name
     }
 
-    /// Accepts a message or refuses it, without waiting for a network. When this returns, a file
+    /// Accepts a message or refuses it, without waiting for a network. A user, if there is one, is
+    /// charged for it until it is delivered. When this returns, a file
     /// was written, and a message of a queue with durability `store` is in the store.
-    pub fn submit(&self, message: SinkMessage) -> Result<(), SinkWriteError> {
+    pub fn submit(&self, uid: Option<u32>, message: SinkMessage) -> Result<(), SinkWriteError> {
         let kind = |carries| {
             Err(SinkWriteError::Kind {
                 name: self.name.clone(),
@@ -78,10 +80,10 @@ impl SinkHandle {
             }
             (SinkRoute::Syslog(lines, queue), SinkMessage::Bytes(bytes)) => lines
                 .check(&bytes)
-                .and_then(|()| queue.accept(lines.parcel(bytes), &self.gauge)),
+                .and_then(|()| queue.accept(uid, lines.parcel(bytes), &self.gauge)),
             (SinkRoute::Mail(rules, queue), SinkMessage::Mail(mail)) => rules
                 .message_for(mail)
-                .and_then(|parcel: QueuedMessage| queue.accept(parcel, &self.gauge)),
+                .and_then(|parcel: QueuedMessage| queue.accept(uid, parcel, &self.gauge)),
             (SinkRoute::Mail(..), SinkMessage::Bytes(_)) => kind("mails only"),
             (SinkRoute::File(_) | SinkRoute::Syslog(..), SinkMessage::Mail(_)) => {
                 kind("bytes only, not mails")
@@ -167,6 +169,40 @@ impl Sinks {
             .collect()
     }
 
+    /// Returns what each user holds in the queues of all sinks, and how often each was refused.
+    pub fn use_by_user(&self) -> BTreeMap<u32, SinkUse> {
+        let mut users: BTreeMap<u32, SinkUse> = BTreeMap::new();
+        for (uid, held) in self.queues().flat_map(DeliveryQueue::use_by_user) {
+            let user = users.entry(uid).or_default();
+            user.messages = user.messages.saturating_add(held.messages);
+            user.bytes = user.bytes.saturating_add(held.bytes);
+            user.refused = user.refused.saturating_add(held.refused);
+        }
+        users
+    }
+
+    /// Returns the sums of the bounds of all queues.
+    pub fn bounds(&self) -> QueueBounds {
+        let none = QueueBounds {
+            messages: 0,
+            bytes: 0,
+            user_messages: 0,
+            user_bytes: 0,
+        };
+        self.queues()
+            .map(DeliveryQueue::bounds)
+            .fold(none, |sum, bounds| QueueBounds {
+                messages: sum.messages.saturating_add(bounds.messages),
+                bytes: sum.bytes.saturating_add(bounds.bytes),
+                user_messages: sum.user_messages.saturating_add(bounds.user_messages),
+                user_bytes: sum.user_bytes.saturating_add(bounds.user_bytes),
+            })
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &DeliveryQueue> {
+        self.0.values().filter_map(|handle| handle.queue())
+    }
+
     /// Stops accepting messages and delivers queued ones until the deadline. The rest is lost or
     /// stays in the store. Returns the sinks that are still delivering a message; their threads end
     /// after their network timeouts.
@@ -183,9 +219,7 @@ impl Sinks {
     }
 
     fn end(&self, until: Instant) {
-        for queue in self.0.values().filter_map(|handle| handle.queue()) {
-            queue.close(until);
-        }
+        self.queues().for_each(|queue| queue.close(until));
     }
 }
 

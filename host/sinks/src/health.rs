@@ -25,6 +25,17 @@ pub struct SinkHealth {
     pub link: PeerReachability,
 }
 
+/// Use of the queues of sinks by one user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SinkUse {
+    /// Messages that are not delivered yet.
+    pub messages: usize,
+    /// Bytes of these.
+    pub bytes: usize,
+    /// Messages that were refused because of the user's share.
+    pub refused: u64,
+}
+
 /// Last known reachability of a sink's peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PeerReachability {

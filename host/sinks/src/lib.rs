@@ -41,7 +41,7 @@ pub use error::SinkError;
 pub use external_access::{AUTHORITIES, ExternalAccess};
 pub use file::{FileSettings, FileSync};
 pub use handle::{SinkHandle, SinkMessage, Sinks};
-pub use health::{PeerReachability, SinkHealth};
+pub use health::{PeerReachability, SinkHealth, SinkUse};
 pub use mail::{
     AddressPattern, Addresses, Credentials, Encryption, MailSettings, MalformedPattern,
     MalformedServer, SmtpServer,

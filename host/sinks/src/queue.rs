@@ -1,12 +1,16 @@
 //! Queue of messages for a peer: bounded in messages and bytes, in memory, and with durability
 //! `store` in the store too.
-use crate::{SinkHealth, SinkWriteError, health::SharedHealth};
+use crate::{SinkHealth, SinkUse, SinkWriteError, health::SharedHealth};
 use peal_store::SinkQueue;
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Bound,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// Number of users whose refusals are counted. Refusals of further users are counted for nobody.
+const MAX_COUNTED_USERS: usize = 4096;
 
 /// Bounds of a queue, including the message that is being delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +19,10 @@ pub struct QueueBounds {
     pub messages: usize,
     /// Maximum size of all messages in bytes.
     pub bytes: usize,
+    /// Maximum number of messages of one user.
+    pub user_messages: usize,
+    /// Maximum size of all messages of one user in bytes.
+    pub user_bytes: usize,
 }
 
 impl Default for QueueBounds {
@@ -22,6 +30,8 @@ impl Default for QueueBounds {
         QueueBounds {
             messages: 10_000,
             bytes: 16 << 20,
+            user_messages: 2_500,
+            user_bytes: 4 << 20,
         }
     }
 }
@@ -92,6 +102,8 @@ pub(crate) struct QueueEntry {
     pub(crate) id: Option<i64>,
     /// The time of acceptance in seconds since the epoch.
     pub(crate) accepted: u64,
+    /// The user that is charged for it, if there is one.
+    uid: Option<u32>,
     pub(crate) parcel: QueuedMessage,
     /// The number of failures caused by the message itself, not by its peer.
     failures: u32,
@@ -111,7 +123,14 @@ struct QueueState {
     outbox: Option<SinkQueue>,
     /// Finished messages that could not be removed from the store yet.
     stale: Vec<i64>,
-    entries: VecDeque<QueueEntry>,
+    /// Messages of each user. Users without any are removed.
+    entries: BTreeMap<Option<u32>, VecDeque<QueueEntry>>,
+    /// User of the message that was taken last. The user after it is next.
+    last_user: Option<Option<u32>>,
+    /// What each user holds. Users without any are removed.
+    users: BTreeMap<u32, UserLoad>,
+    /// Number of refusals because of the share of a user.
+    refusals: BTreeMap<u32, u64>,
     pauses: Pauses,
     /// Number of messages that are queued, being written to the store, or being delivered.
     messages: usize,
@@ -120,6 +139,20 @@ struct QueueState {
     until: Option<Instant>,
     /// True after the worker has ended.
     is_done: bool,
+}
+
+/// Messages of one user that are queued, being written to the store, or being delivered.
+#[derive(Clone, Copy, Default, Debug)]
+struct UserLoad {
+    messages: usize,
+    bytes: usize,
+}
+
+/// Place of a message in a queue: its user, and its number among the messages of this user.
+#[derive(Clone, Copy, Debug)]
+struct EntryPlace {
+    user: Option<u32>,
+    at: usize,
 }
 
 /// Next step of a worker.
@@ -174,23 +207,25 @@ impl DeliveryQueue {
         &self.retry
     }
 
-    /// Accepts a message. When this returns, it is in the store, if there is one.
+    /// Accepts a message for which this user is charged. When this returns, it is in the store, if
+    /// there is one.
     pub(crate) fn accept(
         &self,
+        uid: Option<u32>,
         parcel: QueuedMessage,
         gauge: &SharedHealth,
     ) -> Result<(), SinkWriteError> {
         let size = parcel.size();
         // Reserve before the write: several callers could otherwise pass the bound together.
-        let outbox = self.reserve(size)?;
+        let outbox = self.reserve(uid, size)?;
         let accepted = now();
         // The lock is not held during the write, so that other callers are not delayed.
         let kept = outbox
-            .map(|outbox| outbox.add(accepted, &parcel.head, &parcel.body))
+            .map(|outbox| outbox.add(accepted, uid, &parcel.head, &parcel.body))
             .transpose();
         let mut state = self.lock();
         let id = kept.map_err(|source| {
-            state.release(size);
+            state.release(uid, size);
             SinkWriteError::Store {
                 name: self.name.clone(),
                 source,
@@ -208,12 +243,14 @@ impl DeliveryQueue {
         // search the whole queue again.
         let is_known = state
             .entries
-            .back()
+            .get(&uid)
+            .and_then(VecDeque::back)
             .is_some_and(|last| last.parcel.peer == parcel.peer)
             && state.pauses.contains_key(&parcel.peer);
-        state.entries.push_back(QueueEntry {
+        state.entries.entry(uid).or_default().push_back(QueueEntry {
             id,
             accepted,
+            uid,
             parcel,
             failures: 0,
             due: None,
@@ -226,23 +263,36 @@ impl DeliveryQueue {
         Ok(())
     }
 
-    fn reserve(&self, size: usize) -> Result<Option<SinkQueue>, SinkWriteError> {
+    fn reserve(&self, uid: Option<u32>, size: usize) -> Result<Option<SinkQueue>, SinkWriteError> {
         let mut state = self.lock();
         if state.until.is_some() {
             return Err(self.closed());
         }
-        if state.messages >= self.bounds.messages
-            || state.bytes.saturating_add(size) > self.bounds.bytes
-        {
-            let QueueBounds { messages, bytes } = self.bounds;
+        let QueueBounds {
+            messages,
+            bytes,
+            user_messages,
+            user_bytes,
+        } = self.bounds;
+        if let Some(uid) = uid {
+            let own = state.users.get(&uid).copied().unwrap_or_default();
+            if own.messages >= user_messages || own.bytes.saturating_add(size) > user_bytes {
+                state.count_refusal(uid);
+                return Err(SinkWriteError::UserFull {
+                    name: self.name.clone(),
+                    messages: user_messages,
+                    bytes: user_bytes,
+                });
+            }
+        }
+        if state.messages >= messages || state.bytes.saturating_add(size) > bytes {
             return Err(SinkWriteError::Full {
                 name: self.name.clone(),
                 messages,
                 bytes,
             });
         }
-        state.messages = state.messages.saturating_add(1);
-        state.bytes = state.bytes.saturating_add(size);
+        state.charge(uid, size);
         Ok(state.outbox.clone())
     }
 
@@ -286,11 +336,12 @@ impl DeliveryQueue {
             let size = parcel.size();
             let id = Some(message.id);
             let accepted = message.accepted;
-            state.messages = state.messages.saturating_add(1);
-            state.bytes = state.bytes.saturating_add(size);
-            state.entries.push_back(QueueEntry {
+            let uid = message.uid;
+            state.charge(uid, size);
+            state.entries.entry(uid).or_default().push_back(QueueEntry {
                 id,
                 accepted,
+                uid,
                 parcel,
                 failures: 0,
                 due: None,
@@ -313,7 +364,7 @@ impl DeliveryQueue {
             }
             let (at, wait) = state.earliest(now);
             if wait.is_zero()
-                && let Some(entry) = at.and_then(|at| state.entries.remove(at))
+                && let Some(entry) = at.and_then(|at| state.take(at))
             {
                 return WorkerStep::Deliver(Box::new(entry));
             }
@@ -353,7 +404,7 @@ impl DeliveryQueue {
         // Without the lock, which `forget` takes, and because the store may block.
         let stale = entry.id.filter(|id| !self.forget(*id));
         let mut state = self.lock();
-        state.release(entry.size);
+        state.release(entry.uid, entry.size);
         state.stale.extend(stale);
         let mut health = gauge.lock();
         count(&mut health);
@@ -382,12 +433,32 @@ impl DeliveryQueue {
     pub(crate) fn put_back(&self, mut entry: QueueEntry) {
         entry.failures = entry.failures.saturating_add(1);
         entry.due = Instant::now().checked_add(self.retry.pause(entry.failures));
-        self.lock().entries.push_front(entry);
+        self.put_first(entry);
     }
 
-    /// Queues a message as the first one of its paused peer.
+    /// Queues a message as the first one of its user.
     pub(crate) fn put_first(&self, entry: QueueEntry) {
-        self.lock().entries.push_front(entry);
+        let mut state = self.lock();
+        let own = state.entries.entry(entry.uid).or_default();
+        own.push_front(entry);
+    }
+
+    /// Returns what each user holds in the queue, and how often each was refused.
+    pub(crate) fn use_by_user(&self) -> BTreeMap<u32, SinkUse> {
+        let state = self.lock();
+        let mut users: BTreeMap<u32, SinkUse> = BTreeMap::new();
+        for (uid, load) in &state.users {
+            let user = users.entry(*uid).or_default();
+            (user.messages, user.bytes) = (load.messages, load.bytes);
+        }
+        for (uid, count) in &state.refusals {
+            users.entry(*uid).or_default().refused = *count;
+        }
+        users
+    }
+
+    pub(crate) fn bounds(&self) -> QueueBounds {
+        self.bounds
     }
 
     /// Pauses all messages of an unreachable peer.
@@ -429,12 +500,13 @@ impl DeliveryQueue {
     pub(crate) fn done(&self, gauge: &SharedHealth) -> usize {
         let mut state = self.lock();
         let lost = match self.durability {
-            QueueDurability::Memory => state.entries.len(),
+            QueueDurability::Memory => state.entries.values().map(VecDeque::len).sum(),
             QueueDurability::Store => 0,
         };
         // The last user of the outbox gives up the lock by which its messages count as held.
         state.outbox = None;
         state.entries.clear();
+        state.users.clear();
         (state.messages, state.bytes, state.is_done) = (0, 0, true);
         // The worker may have ended by a panic: nothing may be accepted any more.
         state.until.get_or_insert_with(Instant::now);
@@ -475,28 +547,74 @@ const EVER: Duration = Duration::from_secs(3600);
 
 impl QueueState {
     /// Returns the first message to become due and the time until then. Of several due ones, the
-    /// oldest.
-    fn earliest(&self, now: Instant) -> (Option<usize>, Duration) {
+    /// oldest of the user whose turn it is.
+    fn earliest(&self, now: Instant) -> (Option<EntryPlace>, Duration) {
         let mut found = (None, EVER);
-        for (at, entry) in self.entries.iter().enumerate() {
-            let paused = self.pauses.get(&entry.parcel.peer).map(|pause| pause.1);
-            // A pause of the peer delays all of its messages, so that an absent peer is tried once
-            // for all of them.
-            let due = entry.due.into_iter().chain(paused).max();
-            let wait = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
-            if found.0.is_none() || wait < found.1 {
-                found = (Some(at), wait);
-            }
-            if wait.is_zero() {
-                break;
+        let after = self.last_user.map_or(Bound::Unbounded, Bound::Excluded);
+        let until = self.last_user.map_or(Bound::Unbounded, Bound::Included);
+        let next = self.entries.range((after, Bound::Unbounded));
+        let wrapped = self
+            .last_user
+            .map(|_| self.entries.range((Bound::Unbounded, until)));
+        for (user, entries) in next.chain(wrapped.into_iter().flatten()) {
+            for (at, entry) in entries.iter().enumerate() {
+                let paused = self.pauses.get(&entry.parcel.peer).map(|pause| pause.1);
+                // A pause of the peer delays all of its messages, so that an absent peer is tried
+                // once for all of them.
+                let due = entry.due.into_iter().chain(paused).max();
+                let wait = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
+                if found.0.is_none() || wait < found.1 {
+                    found = (Some(EntryPlace { user: *user, at }), wait);
+                }
+                if wait.is_zero() {
+                    return found;
+                }
             }
         }
         found
     }
 
-    fn release(&mut self, size: usize) {
+    /// Takes a message out. The next turn is that of another user, if there is one.
+    fn take(&mut self, place: EntryPlace) -> Option<QueueEntry> {
+        let EntryPlace { user, at } = place;
+        let own = self.entries.get_mut(&user)?;
+        let entry = own.remove(at);
+        if own.is_empty() {
+            self.entries.remove(&user);
+        }
+        self.last_user = Some(user);
+        entry
+    }
+
+    fn charge(&mut self, uid: Option<u32>, size: usize) {
+        self.messages = self.messages.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(size);
+        if let Some(uid) = uid {
+            let own = self.users.entry(uid).or_default();
+            own.messages = own.messages.saturating_add(1);
+            own.bytes = own.bytes.saturating_add(size);
+        }
+    }
+
+    fn release(&mut self, uid: Option<u32>, size: usize) {
         self.messages = self.messages.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
+        if let Some(uid) = uid
+            && let Some(own) = self.users.get_mut(&uid)
+        {
+            own.messages = own.messages.saturating_sub(1);
+            own.bytes = own.bytes.saturating_sub(size);
+            if own.messages == 0 {
+                self.users.remove(&uid);
+            }
+        }
+    }
+
+    fn count_refusal(&mut self, uid: u32) {
+        if self.refusals.len() < MAX_COUNTED_USERS || self.refusals.contains_key(&uid) {
+            let count = self.refusals.entry(uid).or_default();
+            *count = count.saturating_add(1);
+        }
     }
 
     fn update_health(&self, gauge: &SharedHealth) {
@@ -518,6 +636,107 @@ pub(crate) fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::{collection, prelude::*};
+
+    const BOUNDS: QueueBounds = QueueBounds {
+        messages: 12,
+        bytes: 200,
+        user_messages: 5,
+        user_bytes: 90,
+    };
+
+    fn queue() -> DeliveryQueue {
+        DeliveryQueue::new("mail".to_owned(), BOUNDS, Retry::default(), None)
+    }
+
+    fn message(body: Vec<u8>) -> QueuedMessage {
+        QueuedMessage {
+            peer: "peer".to_owned(),
+            head: String::new(),
+            body,
+        }
+    }
+
+    fn taken(queue: &DeliveryQueue) -> Option<Box<QueueEntry>> {
+        match queue.next(Duration::ZERO) {
+            WorkerStep::Deliver(entry) => Some(entry),
+            WorkerStep::Nothing | WorkerStep::End => None,
+        }
+    }
+
+    proptest! {
+        /// Messages of three users and of the site: each user has at most its share, and each
+        /// message goes to the user whose last turn is the longest ago.
+        #[test]
+        fn queue_agrees_with_list_of_messages(
+            steps in collection::vec((0..4_u32, 0..60_usize, any::<bool>()), 1..150)
+        ) {
+            let (queue, gauge) = (queue(), SharedHealth::default());
+            let mut list: Vec<(Option<u32>, usize, usize)> = Vec::new();
+            let mut last: Option<Option<u32>> = None;
+            for (number, (user, bytes, adds)) in steps.into_iter().enumerate() {
+                let uid = (user > 0).then_some(user);
+                if adds {
+                    let own: Vec<usize> = list.iter().filter(|entry| entry.0 == uid).map(|entry| entry.2).collect();
+                    let all: usize = list.iter().map(|entry| entry.2).sum();
+                    let is_over = uid.is_some()
+                        && (own.len() >= BOUNDS.user_messages || own.iter().sum::<usize>() + bytes > BOUNDS.user_bytes);
+                    let is_full = list.len() >= BOUNDS.messages || all + bytes > BOUNDS.bytes;
+                    let mut body = vec![0; bytes];
+                    if let Some(first) = body.first_mut() {
+                        *first = u8::try_from(number).unwrap();
+                    }
+                    match queue.accept(uid, message(body), &gauge) {
+                        Ok(()) => {
+                            prop_assert!(!is_over && !is_full);
+                            list.push((uid, number, bytes));
+                        }
+                        Err(SinkWriteError::UserFull { .. }) => prop_assert!(is_over),
+                        Err(SinkWriteError::Full { .. }) => prop_assert!(is_full && !is_over),
+                        Err(other) => panic!("{other}"),
+                    }
+                } else {
+                    let users: std::collections::BTreeSet<Option<u32>> = list.iter().map(|entry| entry.0).collect();
+                    let next = users.iter().find(|user| last.is_none_or(|last| **user > last)).or(users.first()).copied();
+                    let wanted = next.and_then(|next| list.iter().position(|entry| entry.0 == next)).map(|at| list.remove(at));
+                    let entry = taken(&queue);
+                    prop_assert_eq!(entry.is_some(), wanted.is_some());
+                    if let (Some(entry), Some((uid, number, bytes))) = (entry, wanted) {
+                        prop_assert_eq!((entry.uid, entry.parcel.body.len()), (uid, bytes));
+                        if let Some(first) = entry.parcel.body.first() {
+                            prop_assert_eq!(usize::from(*first), number);
+                        }
+                        last = Some(uid);
+                        queue.finish(&entry, &gauge, |_| {});
+                    }
+                }
+                for (uid, held) in queue.use_by_user() {
+                    let own = list.iter().filter(|entry| entry.0 == Some(uid));
+                    prop_assert_eq!((held.messages, held.bytes), (own.clone().count(), own.map(|entry| entry.2).sum()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn message_that_is_tried_again_stays_with_its_user() {
+        let (queue, gauge) = (queue(), SharedHealth::default());
+        for (uid, body) in [(1, b"a"), (1, b"b"), (2, b"c")] {
+            queue
+                .accept(Some(uid), message(body.to_vec()), &gauge)
+                .unwrap();
+        }
+        let first = taken(&queue).unwrap();
+        assert_eq!(first.parcel.body, b"a");
+        queue.put_first(*first);
+        let next: Vec<Vec<u8>> = (0..3).map(|_| taken(&queue).unwrap().parcel.body).collect();
+        assert_eq!(next, [b"c", b"a", b"b"]);
+        assert_eq!(
+            queue.use_by_user()[&1].messages,
+            2,
+            "they are not delivered yet"
+        );
+    }
 
     #[test]
     fn pauses_double_up_to_the_longest() {

@@ -61,6 +61,12 @@ impl SinkSettings {
         if self.queue.bytes == 0 {
             return refuse("queue.bytes", "0".to_owned(), "at least 1");
         }
+        if self.queue.user_messages == 0 {
+            return refuse("queue.user_messages", "0".to_owned(), "at least 1");
+        }
+        if self.queue.user_bytes == 0 {
+            return refuse("queue.user_bytes", "0".to_owned(), "at least 1");
+        }
         // Zero stays zero when it is doubled: the worker would retry without a pause.
         if self.retry.first.is_zero() || self.retry.first > self.retry.longest {
             let value = format!("{:?}", self.retry.first);

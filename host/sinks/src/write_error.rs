@@ -17,6 +17,18 @@ pub enum SinkWriteError {
         /// The maximum size in bytes.
         bytes: usize,
     },
+    /// The user has its share of the queue.
+    #[error(
+        "sink {name:?} has no room for more of this user; a user's limits are {messages} messages (sink.max_queue_messages_per_user) and {bytes} bytes (sink.max_queue_bytes_per_user)"
+    )]
+    UserFull {
+        /// The sink.
+        name: String,
+        /// The maximum number of messages of one user.
+        messages: usize,
+        /// The maximum size of the messages of one user in bytes.
+        bytes: usize,
+    },
     /// The sink is closed.
     #[error("sink {name:?} is closed")]
     Closed {
@@ -111,7 +123,9 @@ impl SinkWriteError {
     /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         match self {
-            SinkWriteError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+            SinkWriteError::Full { .. } | SinkWriteError::UserFull { .. } => {
+                code::PMIX_ERR_OUT_OF_RESOURCE
+            }
             SinkWriteError::Closed { .. } => code::PMIX_ERR_NOT_AVAILABLE,
             SinkWriteError::Denied { .. } => code::PMIX_ERR_NO_PERMISSIONS,
             SinkWriteError::TooLong { .. }

@@ -40,7 +40,7 @@ fn why_not(settings: FileSettings) -> String {
 }
 
 fn write(sink: &SinkHandle, text: &str) -> Result<(), SinkWriteError> {
-    sink.submit(SinkMessage::Bytes(text.as_bytes().to_vec()))
+    sink.submit(None, SinkMessage::Bytes(text.as_bytes().to_vec()))
 }
 
 #[test]
@@ -219,7 +219,9 @@ fn invalid_message_is_refused() {
         write(&sink, "12345678901").unwrap_err().status(),
         code::PMIX_ERR_BAD_PARAM
     );
-    let refused = sink.submit(SinkMessage::Mail(Mail::default())).unwrap_err();
+    let refused = sink
+        .submit(None, SinkMessage::Mail(Mail::default()))
+        .unwrap_err();
     assert_eq!(
         refused.to_string(),
         "sink \"file\" takes bytes only, not mails"

@@ -87,7 +87,7 @@ fn mail(subject: &str) -> Mail {
 }
 
 fn submit(sink: &SinkHandle, mail: Mail) -> Result<(), SinkWriteError> {
-    sink.submit(SinkMessage::Mail(mail))
+    sink.submit(None, SinkMessage::Mail(mail))
 }
 
 fn settled(sink: &SinkHandle) -> SinkHealth {
@@ -332,7 +332,9 @@ fn no_part_of_a_mail_becomes_another_part() {
     assert!(
         matches!(long, SinkWriteError::TooLong { .. }) && long.status() == code::PMIX_ERR_BAD_PARAM
     );
-    let bytes = sink.submit(SinkMessage::Bytes(b"x".to_vec())).unwrap_err();
+    let bytes = sink
+        .submit(None, SinkMessage::Bytes(b"x".to_vec()))
+        .unwrap_err();
     assert_eq!(bytes.to_string(), "sink \"mail\" takes mails only");
     // A domain in another script is written in the letters of names.
     submit(
@@ -551,7 +553,8 @@ fn down_mail_server_delays_mail_only_and_all_arrives_once() {
         (PeerReachability::Lost, 20)
     );
     submit(&other, mail("to the other one")).unwrap();
-    file.submit(SinkMessage::Bytes(b"line".to_vec())).unwrap();
+    file.submit(None, SinkMessage::Bytes(b"line".to_vec()))
+        .unwrap();
     assert_eq!((settled(&other).delivered, file.health().delivered), (1, 1));
     down.start();
     let health = settled(&mails);
@@ -655,6 +658,7 @@ fn full_queue_refuses_and_stored_mail_counts() {
     let bounds = QueueBounds {
         messages: 3,
         bytes: 1 << 20,
+        ..QueueBounds::default()
     };
     for durability in [QueueDurability::Memory, QueueDurability::Store] {
         let settings = SinkSettings {

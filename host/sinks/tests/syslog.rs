@@ -98,7 +98,7 @@ fn messages_arrive_by_every_way_as_they_were_written() {
     for way in ["unix", "udp", "tcp", "tls"] {
         let sink = sinks.get(way).unwrap();
         for text in texts {
-            sink.submit(message(text)).unwrap();
+            sink.submit(None, message(text)).unwrap();
         }
     }
     let mut wanted: Vec<String> = texts.iter().map(|text| line(text)).collect();
@@ -142,16 +142,16 @@ fn message_able_to_forge_another_is_never_sent() {
         "\u{85}",
         "\u{2028}",
     ] {
-        let refused = tcp.submit(message(text)).unwrap_err();
+        let refused = tcp.submit(None, message(text)).unwrap_err();
         assert!(
             matches!(refused, SinkWriteError::NoLine { .. }),
             "{refused}"
         );
         assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM);
     }
-    let refused = tcp.submit(message(&"x".repeat(8192))).unwrap_err();
+    let refused = tcp.submit(None, message(&"x".repeat(8192))).unwrap_err();
     assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM);
-    tcp.submit(message("good")).unwrap();
+    tcp.submit(None, message("good")).unwrap();
     until("the good one", || rsyslog.lines("tcp") == [line("good")]);
     assert_eq!(tcp.health().refused, 7);
     drop(sinks);
@@ -172,7 +172,8 @@ fn restarted_server_gets_every_message_once() {
         let mut number = 0;
         let mut submit = |wanted: &mut Vec<String>| {
             number += 1;
-            sink.submit(message(&format!("message {number}"))).unwrap();
+            sink.submit(None, message(&format!("message {number}")))
+                .unwrap();
             wanted.push(line(&format!("message {number}")));
         };
         // Before it is there at all.
@@ -243,7 +244,7 @@ fn untrusted_server_gets_nothing_and_distrusting_one_loses_none() {
                 ..right.clone()
             },
         ));
-        sink.submit(message(which)).unwrap();
+        sink.submit(None, message(which)).unwrap();
         until(which, || sink.health().retried > 1);
         let health = sink.health();
         assert_eq!(
@@ -258,14 +259,16 @@ fn untrusted_server_gets_nothing_and_distrusting_one_loses_none() {
         ..right.clone()
     };
     let (_sinks, wrong) = open_one(sink("tls", elsewhere));
-    wrong.submit(message("a server of another name")).unwrap();
+    wrong
+        .submit(None, message("a server of another name"))
+        .unwrap();
     until("that is seen", || {
         wrong.health().link == PeerReachability::Lost
     });
     let reason = wrong.health().last_error.unwrap();
     assert!(reason.contains("localhost"), "{reason}");
     let (_sinks, good) = open_one(sink("tls", right));
-    good.submit(message("good")).unwrap();
+    good.submit(None, message("good")).unwrap();
     until("the good one", || rsyslog.lines("tls") == [line("good")]);
 }
 
@@ -278,8 +281,8 @@ fn oversized_datagram_is_dropped_and_counted_and_next_arrives() {
         ..to(&format!("udp://127.0.0.1:{}", rsyslog.udp))
     };
     let (_sinks, udp) = open_one(sink("udp", udp));
-    udp.submit(message(&"x".repeat(70_000))).unwrap();
-    udp.submit(message("short")).unwrap();
+    udp.submit(None, message(&"x".repeat(70_000))).unwrap();
+    udp.submit(None, message("short")).unwrap();
     until("the short one", || rsyslog.lines("udp") == [line("short")]);
     let health = udp.health();
     assert_eq!(health.given_up, 1);
@@ -302,6 +305,7 @@ fn slow_reader_delays_own_sink_only_and_full_queue_is_reported() {
         queue: QueueBounds {
             messages: 1000,
             bytes: 100_000,
+            ..QueueBounds::default()
         },
         ..sink(
             "deaf",
@@ -316,7 +320,7 @@ fn slow_reader_delays_own_sink_only_and_full_queue_is_reported() {
     let deaf = sinks.get("deaf").unwrap();
     let good = sinks.get("good").unwrap();
     let refused = wait_for("it is full", || {
-        deaf.submit(message(&"x".repeat(500))).err()
+        deaf.submit(None, message(&"x".repeat(500))).err()
     });
     assert_eq!(refused.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
     assert_eq!(
@@ -328,14 +332,14 @@ fn slow_reader_delays_own_sink_only_and_full_queue_is_reported() {
         health.queued_bytes <= 100_000 && health.queued_bytes > 99_000,
         "{health:?}"
     );
-    good.submit(message("good")).unwrap();
+    good.submit(None, message("good")).unwrap();
     until("the good one", || rsyslog.lines("tcp") == [line("good")]);
     // What is in memory is lost at the end, which is counted.
     sinks.close(Duration::from_millis(50));
     until("it ends", || deaf.health().queued == 0);
     assert!(deaf.health().given_up > 0);
     assert!(matches!(
-        deaf.submit(message("late")),
+        deaf.submit(None, message("late")),
         Err(SinkWriteError::Closed { .. })
     ));
 }
@@ -352,6 +356,7 @@ fn full_unread_connection_is_dropped() {
     let queue = QueueBounds {
         messages: 1000,
         bytes: 64 << 20,
+        ..QueueBounds::default()
     };
     // So late that it stays as it is found.
     let retry = Retry {
@@ -367,7 +372,7 @@ fn full_unread_connection_is_dropped() {
     // It connects, since the system answers for the one who does not, and takes what the system has
     // room for.
     for _ in 0..60 {
-        tcp.submit(message(&"x".repeat(1_000_000))).unwrap();
+        tcp.submit(None, message(&"x".repeat(1_000_000))).unwrap();
     }
     let health = wait_for("it is seen that nobody reads", || {
         Some(tcp.health()).filter(|health| health.retried == 1)
@@ -389,11 +394,11 @@ fn queued_messages_are_delivered_before_exit_in_time() {
     let mut rsyslog = Rsyslog::new();
     let (sinks, tcp) = open_one(sink("tcp", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp))));
     for number in 0..100 {
-        tcp.submit(message(&number.to_string())).unwrap();
+        tcp.submit(None, message(&number.to_string())).unwrap();
     }
     std::thread::scope(|scope| {
         let closing = scope.spawn(|| sinks.close(Duration::from_secs(60)));
-        until("it closes", || tcp.submit(message("late")).is_err());
+        until("it closes", || tcp.submit(None, message("late")).is_err());
         rsyslog.start();
         assert!(closing.join().unwrap().is_empty());
     });
@@ -431,7 +436,7 @@ fn stored_messages_are_delivered_by_next_process() {
         sinks
             .get("global")
             .unwrap()
-            .submit(message(&number.to_string()))
+            .submit(None, message(&number.to_string()))
             .unwrap();
         assert!(
             sinks.close(Duration::from_secs(60)).is_empty(),
@@ -464,6 +469,7 @@ fn settings_that_cannot_work_are_refused_with_words() {
         queue: QueueBounds {
             messages: 0,
             bytes: 1,
+            ..QueueBounds::default()
         },
         ..udp()
     }]);

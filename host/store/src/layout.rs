@@ -52,7 +52,7 @@ const TRAIL_STEPS: [&str; 2] = [
 ];
 
 /// Migrations of the store. Step N, counted from one, leads from layout N - 1 to layout N.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     // Records of jobs with unique names.
     "create table job (
          nspace text primary key, size integer not null, command text not null,
@@ -127,6 +127,8 @@ const STEPS: [&str; 9] = [
      end;
      update job set entry_bytes =
          (select coalesce(sum(64 + length(cast(body as blob))), 0) from job_entry where job_entry.job = job.id);",
+    // Users that are charged for messages of sinks.
+    "alter table outbox add column uid integer;",
 ];
 
 impl Layout {

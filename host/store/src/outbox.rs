@@ -36,6 +36,8 @@ pub struct OutboxMessage {
     pub id: i64,
     /// The time of acceptance in seconds since the epoch.
     pub accepted: u64,
+    /// The user that is charged for it, if there is one.
+    pub uid: Option<u32>,
     /// Data for the delivery, which may change.
     pub head: String,
     /// The message.
@@ -156,14 +158,20 @@ impl SinkQueues {
 }
 
 impl SinkQueue {
-    /// Stores a message.
+    /// Stores a message for which this user is charged.
     ///
     /// # Errors
     ///
     /// If the queue is full, nothing changes.
-    pub fn add(&self, accepted: u64, head: &str, body: &[u8]) -> Result<i64, StoreError> {
+    pub fn add(
+        &self,
+        accepted: u64,
+        uid: Option<u32>,
+        head: &str,
+        body: &[u8],
+    ) -> Result<i64, StoreError> {
         let room = "select count(*), coalesce(sum(bytes), 0) from outbox where sink = ?1";
-        let insert = "insert into outbox (sink, holder, accepted, bytes, head, body) values (?1, ?2, ?3, ?4, ?5, ?6)";
+        let insert = "insert into outbox (sink, holder, accepted, bytes, head, body, uid) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let bytes = (head.len() as u64).saturating_add(body.len() as u64);
         self.all.store.write_for_users(|transaction| {
             let (count, sum) = transaction.query_row(room, [&self.sink], |row| {
@@ -192,7 +200,8 @@ impl SinkQueue {
                     stored(accepted),
                     stored(bytes),
                     head,
-                    body
+                    body,
+                    uid
                 ],
             )?;
             Ok(Ok(transaction.last_insert_rowid()))
@@ -274,7 +283,7 @@ impl SinkQueue {
         transaction: &Transaction<'_>,
         ended_holders: &[String],
     ) -> rusqlite::Result<Vec<OutboxMessage>> {
-        let select = "select id, accepted, head, body from outbox where sink = ?1 and holder = ?2 order by id";
+        let select = "select id, accepted, head, body, uid from outbox where sink = ?1 and holder = ?2 order by id";
         let update = "update outbox set holder = ?3 where sink = ?1 and holder = ?2";
         let mut messages = Vec::new();
         for holder in ended_holders {
@@ -284,9 +293,11 @@ impl SinkQueue {
                 let accepted = read(row.get(1)?);
                 let head = row.get(2)?;
                 let body = row.get(3)?;
+                let uid = row.get(4)?;
                 Ok(OutboxMessage {
                     id,
                     accepted,
+                    uid,
                     head,
                     body,
                 })
@@ -345,7 +356,7 @@ mod tests {
         let first = store(&dir).outboxes().unwrap().of("mail", ROOM);
         let ids: Vec<i64> = ["a", "b", "c"]
             .iter()
-            .map(|head| first.add(7, head, b"body").unwrap())
+            .map(|head| first.add(7, Some(5), head, b"body").unwrap())
             .collect();
         first.remove(ids[1]).unwrap();
         first.rewrite(ids[2], "c, changed").unwrap();
@@ -356,6 +367,7 @@ mod tests {
         let message = |id, head: &str| OutboxMessage {
             id,
             accepted: 7,
+            uid: Some(5),
             head: head.into(),
             body: b"body".into(),
         };
@@ -387,7 +399,7 @@ mod tests {
         let left = store(&dir).outboxes().unwrap().of("mail", room);
         let mut wanted: Vec<String> = (0..50).map(|number| format!("{number:02}")).collect();
         for head in &wanted {
-            left.add(1, head, b"").unwrap();
+            left.add(1, None, head, b"").unwrap();
         }
         drop(left);
         let boxes: Vec<SinkQueue> = (0..4)
@@ -413,21 +425,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let outbox = store(&dir).outboxes().unwrap().of("mail", ROOM);
         assert!(matches!(
-            outbox.add(1, "", &[0; 101]),
+            outbox.add(1, None, "", &[0; 101]),
             Err(StoreError::OutboxFull { .. })
         ));
-        let first = outbox.add(1, "ab", &[0; 98]).unwrap();
-        assert!(outbox.add(1, "", b"x").is_err());
+        let first = outbox.add(1, None, "ab", &[0; 98]).unwrap();
+        assert!(outbox.add(1, None, "", b"x").is_err());
         outbox.remove(first).unwrap();
         for _ in 0..3 {
-            outbox.add(1, "", b"").unwrap();
+            outbox.add(1, None, "", b"").unwrap();
         }
-        let error = outbox.add(1, "", b"").unwrap_err().to_string();
+        let error = outbox.add(1, None, "", b"").unwrap_err().to_string();
         assert_eq!(
             error,
             "the queue of sink \"mail\" is full; its limits are 3 messages and 100 bytes"
         );
-        outbox.all.of("other", ROOM).add(1, "", b"").unwrap();
+        outbox.all.of("other", ROOM).add(1, None, "", b"").unwrap();
         assert_eq!(
             outbox.all.store.health().failed,
             0,

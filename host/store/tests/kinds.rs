@@ -104,7 +104,7 @@ impl Kinds {
                     Err(error) => panic!("{error}"),
                 }
             }
-            Kind::Mail => match self.mail.add(1, "", &vec![0; size]) {
+            Kind::Mail => match self.mail.add(1, None, "", &vec![0; size]) {
                 Ok(_) => true,
                 Err(StoreError::MailFull { .. }) => false,
                 Err(error) => panic!("{error}"),

@@ -1,10 +1,14 @@
 //! Processes listed in `/proc`, and signals that cannot reach a later process of the same id.
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::{
+    param::clock_ticks_per_second,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt::Display,
     fs,
     io::{self, Read},
+    time::Duration,
 };
 
 /// Bytes of a process's environment that are read to find the variable by which Peal marks procs.
@@ -25,6 +29,21 @@ impl ProcessId {
     /// Returns true if the process has not ended, or its parent has not waited for it yet.
     pub fn is_there(self) -> bool {
         RunningProcess::of(self.pid).is_some_and(|now| now.id == self)
+    }
+
+    /// Returns the CPU time of the process in user and kernel mode, if it has not ended, or its parent
+    /// has not waited for it yet.
+    pub fn cpu_time(self) -> Option<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        if RunningProcess::read(&stat)?.id != self {
+            return None;
+        }
+        let fields = fields(&stat)?;
+        // Counted from the state: 11 is the time in user mode, 12 that in kernel mode.
+        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let ticks = ticks(11)?.saturating_add(ticks(12)?);
+        let milliseconds = ticks.saturating_mul(1000) / clock_ticks_per_second().max(1);
+        Some(Duration::from_millis(milliseconds))
     }
 }
 
@@ -53,6 +72,13 @@ enum RunState {
     Ended,
 }
 
+/// Returns the fields of `/proc/PID/stat` from the state on. The field before it is a name in
+/// parentheses, which may contain any characters, also parentheses.
+fn fields(stat: &str) -> Option<Vec<&str>> {
+    let rest = stat.rsplit_once(") ")?.1;
+    Some(rest.split_ascii_whitespace().collect())
+}
+
 impl RunningProcess {
     /// Returns all processes.
     pub fn all() -> Vec<RunningProcess> {
@@ -67,11 +93,10 @@ impl RunningProcess {
         RunningProcess::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses `/proc/PID/stat`. The second field is a name in parentheses, which may contain any
-    /// characters, also parentheses.
+    /// Parses `/proc/PID/stat`.
     fn read(stat: &str) -> Option<RunningProcess> {
-        let (pid, rest) = stat.split_once(" (")?;
-        let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
+        let (pid, _) = stat.split_once(" (")?;
+        let fields = fields(stat)?;
         // Counted from the state: 17 is the number of threads, 19 the start time.
         let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
         // A process with further threads lives on when its first thread has ended.

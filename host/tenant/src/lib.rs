@@ -14,6 +14,7 @@
 //! else. What modules use beyond their memory (state, files, resource usage) the process asks the server
 //! for, which checks each request as for a module of its own.
 mod chain_connections;
+mod cpu_times;
 mod error;
 mod handshake;
 mod loaded_module;
@@ -25,6 +26,7 @@ mod runtimes;
 mod services;
 mod tenant_module;
 
+pub use cpu_times::GuestCpuTimes;
 pub use error::TenantRuntimeError;
 pub use loaded_module::LoadedModule;
 pub use message::{
@@ -35,5 +37,5 @@ pub use message::{
 };
 pub use process::serve_tenant;
 pub use runtime::{ChainOrder, TenantRuntime};
-pub use runtimes::{StartRuntime, TenantRuntimes};
+pub use runtimes::{StartRuntime, StartedRuntime, TenantRuntimes};
 pub use tenant_module::TenantModule;

@@ -1,6 +1,7 @@
 //! Process of one user, as the server sees it: started on demand, and again after it has ended.
 use crate::{
     chain_connections::ChainConnections,
+    cpu_times::GuestCpuTimes,
     error::TenantRuntimeError,
     handshake::{FurtherConnections, greet},
     message::{
@@ -9,7 +10,7 @@ use crate::{
         TO_RUNTIME,
     },
     restart_pace::RestartPace,
-    runtimes::StartRuntime,
+    runtimes::{StartRuntime, StartedRuntime},
     services::{ServiceThread, carry_out},
     tenant_module::TenantModule,
 };
@@ -56,6 +57,7 @@ pub struct TenantRuntime {
     start: StartRuntime,
     /// Number of processes that a server has started so far.
     started: Arc<AtomicU64>,
+    cpu: GuestCpuTimes,
     modules: Arc<ModuleTable>,
     /// Held while a process is started, and while its modules change.
     pace: Mutex<RestartPace>,
@@ -105,12 +107,14 @@ impl TenantRuntime {
         settings: RuntimeSettings,
         start: StartRuntime,
         started: Arc<AtomicU64>,
+        cpu: GuestCpuTimes,
     ) -> TenantRuntime {
         TenantRuntime {
             uid,
             settings,
             start,
             started,
+            cpu,
             modules: Arc::default(),
             pace: Mutex::default(),
             current: Mutex::default(),
@@ -236,7 +240,11 @@ impl TenantRuntime {
     }
 
     fn begin(&self) -> Result<Arc<RunningRuntime>, TenantRuntimeError> {
-        let modules = (self.start)(self.uid).map_err(TenantRuntimeError::Start)?;
+        let StartedRuntime {
+            connection: modules,
+            pid,
+        } = (self.start)(self.uid).map_err(TenantRuntimeError::Start)?;
+        self.cpu.begin(self.uid, pid);
         // Its numbers are those of no other process.
         let number = self
             .started

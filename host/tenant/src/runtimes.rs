@@ -1,5 +1,6 @@
 //! Processes of all users of a server.
 use crate::{
+    cpu_times::GuestCpuTimes,
     error::TenantRuntimeError,
     message::{ModuleNumber, ModuleOrder, RuntimeSettings},
     runtime::TenantRuntime,
@@ -18,8 +19,17 @@ use std::{
     },
 };
 
-/// Starts the process of a user. Returns the server's end of the first connection. It may block.
-pub type StartRuntime = Arc<dyn Fn(u32) -> io::Result<UnixStream> + Send + Sync>;
+/// Starts the process of a user. It may block.
+pub type StartRuntime = Arc<dyn Fn(u32) -> io::Result<StartedRuntime> + Send + Sync>;
+
+/// Process of a user that was started.
+#[derive(Debug)]
+pub struct StartedRuntime {
+    /// Server's end of the first connection.
+    pub connection: UnixStream,
+    /// Process id.
+    pub pid: u32,
+}
 
 /// Processes that run users' modules, one for each user that has some.
 pub struct TenantRuntimes {
@@ -29,6 +39,7 @@ pub struct TenantRuntimes {
     by_user: Mutex<BTreeMap<u32, Weak<TenantRuntime>>>,
     numbered: AtomicU64,
     started: Arc<AtomicU64>,
+    cpu: GuestCpuTimes,
 }
 
 impl fmt::Debug for TenantRuntimes {
@@ -49,7 +60,13 @@ impl TenantRuntimes {
             by_user: Mutex::default(),
             numbered: AtomicU64::new(0),
             started: Arc::default(),
+            cpu: GuestCpuTimes::default(),
         }
+    }
+
+    /// Returns the CPU times of all processes.
+    pub fn cpu_times(&self) -> GuestCpuTimes {
+        self.cpu.clone()
     }
 
     /// Returns the directory of the code that was compiled for a user.
@@ -89,6 +106,7 @@ impl TenantRuntimes {
             settings,
             self.start.clone(),
             self.started.clone(),
+            self.cpu.clone(),
         ));
         by_user.insert(uid, Arc::downgrade(&runtime));
         runtime

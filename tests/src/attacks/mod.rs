@@ -1,15 +1,18 @@
 //! Attacks by an unprivileged user on a server, and the work of its victims meanwhile.
 pub mod admin_calls;
+pub mod beside;
 pub mod borrowed_groups;
 pub mod connecting;
 mod connection;
 pub mod decision_flood;
 pub mod forwarded;
+pub mod held_resources;
 pub mod job_records;
 pub mod large_components;
 pub mod log_flood;
 pub mod long_messages;
 pub mod many_tools;
+pub mod module_bombs;
 pub mod parked_values;
 pub mod partial_frames;
 pub mod port_reuse;

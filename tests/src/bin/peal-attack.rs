@@ -27,6 +27,17 @@
 //! - `peal-attack decide-beside SERVER COUNT` is the victim of `decision-flood`.
 //! - `peal-attack install-components DIRECTORY BASE COUNT` installs modules that take long to
 //!   compile and behave as the component BASE.
+//! - `peal-attack hold SERVER JOB KIND COUNT` sends requests of which the server holds something, such as
+//!   published values, until it refuses.
+//! - `peal-attack query-flood SERVER JOB OPEN` queries more than the server answers at once.
+//! - `peal-attack request SERVER JOB KIND` is the victim of both.
+//! - `peal-attack receive-about` is a proc that connects late, and receives an event of `raise-about`.
+//! - `peal-attack module-bombs SERVER OPEN` raises events at which its modules exceed their limits.
+//!
+//! Victims of all of these (`cargo xtask bench siege`):
+//! - `peal-attack beside-events COUNT` raises events from rank 0 to rank 1 of its environment's job.
+//! - `peal-attack beside-calls SOCKET COUNT` calls the admin socket as an administrator.
+//! - `peal-attack beside-launches SOCKET UID COUNT` is a launcher. Its procs run `peal-attack proc`.
 //!
 //! The audit trail:
 //! - `peal-attack junk SERVER COUNT` and `long-handshakes SERVER COUNT SECRETS BYTES` connect and are
@@ -40,9 +51,9 @@
 //! - `peal-attack tell-secret SERVER SECRET` raises an event with a secret of its own.
 use anyhow::{Context, Result, bail};
 use peal_tests::attacks::{
-    admin_calls, borrowed_groups, connecting, decision_flood, forwarded, job_records,
-    large_components, log_flood, long_messages, many_tools, parked_values, partial_frames,
-    port_reuse, silent_sockets, trail,
+    admin_calls, beside, borrowed_groups, connecting, decision_flood, forwarded, held_resources,
+    job_records, large_components, log_flood, long_messages, many_tools, module_bombs,
+    parked_values, partial_frames, port_reuse, silent_sockets, trail,
 };
 use std::env;
 
@@ -129,6 +140,35 @@ fn main() -> Result<()> {
             base.as_ref(),
             count.parse().context("COUNT")?,
         ),
+        ["hold", server, job, kind, count] => held_resources::attack(
+            server.parse().context("SERVER")?,
+            job,
+            kind,
+            count.parse().context("COUNT")?,
+        ),
+        ["query-flood", server, job, open] => held_resources::query_flood(
+            server.parse().context("SERVER")?,
+            job,
+            open.parse().context("OPEN")?,
+        ),
+        ["request", server, job, kind] => {
+            held_resources::victim(server.parse().context("SERVER")?, job, kind)
+        }
+        ["receive-about"] => beside::receive(job_records::ABOUT),
+        ["module-bombs", server, open] => module_bombs::attack(
+            server.parse().context("SERVER")?,
+            open.parse().context("OPEN")?,
+        ),
+        ["beside-events", count] => beside::events(count.parse().context("COUNT")?),
+        ["beside-calls", socket, count] => {
+            beside::calls(socket.as_ref(), count.parse().context("COUNT")?)
+        }
+        ["beside-launches", socket, uid, count] => beside::launches(
+            socket.as_ref(),
+            uid.parse().context("UID")?,
+            count.parse().context("COUNT")?,
+        ),
+        ["proc"] => beside::proc(),
         ["junk", server, count] => trail::junk(
             server.parse().context("SERVER")?,
             count.parse().context("COUNT")?,

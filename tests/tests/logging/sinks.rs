@@ -12,7 +12,11 @@ use peers::{
     until,
 };
 use rustix::process::Signal;
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+};
 
 /// Site with every kind of sink.
 struct Site {
@@ -830,4 +834,77 @@ fn values_of_the_wrong_type_for_every_key_do_no_harm() {
     let text = fs::read_to_string(site.place.path("board.log")).unwrap();
     assert!(text.ends_with("] after all of it, in C\n"));
     assert!(!text.contains(['\x1b', '\r']));
+}
+
+#[needs(prepared, root, smtp)]
+#[test]
+fn mail_of_one_user_leaves_room_and_turns_for_others() {
+    const USERS: [u32; 2] = [65_531, 65_532];
+    let place = Place::new();
+    fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut mail = MailServer::plain();
+    place.configure(&format!(
+        "[store]\npath = {:?}\n[[sink]]\nname = \"mail\"\nmax_queue_messages = 16\n\
+         first_retry_delay_ms = 20\nmax_retry_delay_ms = 100\n[sink.mail]\nserver = \"127.0.0.1:{}\"\n\
+         encryption = \"none\"\nsender = \"peal@peers.test\"\n\
+         [[module]]\nname = \"email\"\npath = {:?}\nchannels = [\"email\"]\nsinks = [\"mail\"]\n\
+         grants = [\"sink\", \"clock\"]\n",
+        place.path("store"),
+        mail.port,
+        guest("email"),
+    ));
+    let daemon = place.start();
+    for uid in USERS.map(|uid| uid.to_string()) {
+        let job = format!("job-of-{uid}");
+        daemon.tell(&[
+            "job", "register", &job, "-n", "1", "--uid", &uid, "--gid", &uid,
+        ]);
+    }
+    let status = daemon.tell(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let uri = status["uri"].as_str().unwrap();
+    let send = |uid: u32, subject: &str| {
+        let mut log = peal(["log", "--channel", "email", "--mail-to", "ops@peers.test"]);
+        log.args(["--subject", subject, "--uri", uri, "text"]);
+        run(log.uid(uid).gid(uid).current_dir("/"))
+    };
+    let [attacker, victim] = USERS;
+    // A quarter of the queue is the share of a user.
+    for number in 0..4 {
+        send(attacker, &format!("attack {number}")).expect_status(0);
+    }
+    let refused = send(attacker, "one too many");
+    assert_ne!(refused.status, Some(0), "{refused:?}");
+    assert!(
+        refused.stderr.contains("PMIX_ERR_OUT_OF_RESOURCE"),
+        "{refused:?}"
+    );
+    send(victim, "in time").expect_status(0);
+    let by_user = daemon.tell(&["stats", "--by-user"]);
+    let row = |uid: u32| -> Vec<String> {
+        let mut rows = by_user.lines().map(str::split_whitespace);
+        let row = rows.find_map(|row| {
+            let row: Vec<String> = row.map(str::to_owned).collect();
+            (row[..2] == [uid.to_string(), "sink_messages".to_owned()]).then_some(row)
+        });
+        row.unwrap_or_else(|| panic!("{by_user}"))[2..].to_vec()
+    };
+    let setting = "sink.max_queue_messages_per_user";
+    assert_eq!(row(attacker), ["4", "4", "1", setting]);
+    assert_eq!(row(victim), ["1", "4", "0", setting]);
+    // A server that takes over delivers them, and charges the same users.
+    daemon.signal(Signal::KILL);
+    daemon.ends();
+    let daemon = place.start();
+    until("both users are charged again", || {
+        let by_user = daemon.tell(&["stats", "--by-user"]);
+        let mut rows = by_user.lines();
+        let held = rows.by_ref().filter(|line| line.contains("sink_messages"));
+        held.count() == 2
+    });
+    mail.start();
+    until("all mails are there", || mail.received().len() == 5);
+    let subjects = mail.subjects();
+    let turn = subjects.iter().position(|subject| subject == "in time");
+    assert!(turn.is_some_and(|turn| turn <= 1), "{subjects:?}");
 }

@@ -8,7 +8,7 @@ use peal_sandbox::{
 };
 use peal_tenant::{
     ChainOrder, HandlerOrder, HandlerReply, LoadedModule, ModuleOrder, OfferedServices,
-    RuntimeSettings, TenantModule, TenantRuntimes, serve_tenant,
+    RuntimeSettings, StartedRuntime, TenantModule, TenantRuntimes, serve_tenant,
 };
 use peal_tests::guest;
 use std::{
@@ -44,7 +44,10 @@ impl Processes {
             started.lock().unwrap().push(ours.try_clone()?);
             // Its error is what the server sees, too: the end of the connections.
             thread::spawn(move || serve_tenant(theirs));
-            Ok(ours)
+            Ok(StartedRuntime {
+                connection: ours,
+                pid: std::process::id(),
+            })
         };
         let settings = RuntimeSettings {
             code_dir: code.path().to_owned(),

@@ -30,7 +30,7 @@ const DEPENDENCIES: [(&str, &[&str]); 23] = [
     ("audit", &["core", "frames", "model", "sandbox", "store"]),
     ("system", &["core", "model"]),
     ("helper", &["core", "frames", "model", "system"]),
-    ("tenant", &["frames", "model", "sandbox"]),
+    ("tenant", &["frames", "model", "sandbox", "system"]),
     (
         "server",
         &[

@@ -11,7 +11,8 @@ use peal_tenant::{
     ChainCall, ChainNumber, ChainOrder, ChainReply, FROM_RUNTIME, HandlerOrder, HandlerReply,
     LineLevel, ModuleAnswer, ModuleNumber, ModuleOrder, ModuleReply, ModuleRequest,
     OfferedServices, PROTOCOL, RuntimeHello, RuntimeSettings, ServiceAnswer, ServiceCall,
-    ServiceRequest, SideEffects, TO_RUNTIME, TenantModule, TenantRuntimes, TraceLine, serve_tenant,
+    ServiceRequest, SideEffects, StartedRuntime, TO_RUNTIME, TenantModule, TenantRuntimes,
+    TraceLine, serve_tenant,
 };
 use peal_tests::guest;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -107,7 +108,10 @@ fn runtimes(act: impl Fn(RogueProcess) + Send + Sync + 'static) -> TenantRuntime
         let (ours, theirs) = UnixStream::pair()?;
         let act = act.clone();
         thread::spawn(move || act(RogueProcess::greeted(theirs)));
-        Ok(ours)
+        Ok(StartedRuntime {
+            connection: ours,
+            pid: std::process::id(),
+        })
     };
     TenantRuntimes::new(Arc::new(start), settings())
 }

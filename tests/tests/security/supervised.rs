@@ -8,8 +8,8 @@ use peal_tests::{
     c_program,
     daemon::{Daemon, Place, SERVER_UID, SERVER_USER, wrapped},
     finish, peal,
-    processes::{is_running, signal, status},
-    run, service_unit, until,
+    processes::{is_running, nice, signal, status},
+    program, run, service_unit, until,
 };
 use rustix::process::Signal;
 use std::{
@@ -62,6 +62,19 @@ fn own_program(program: &Path) -> tempfile::TempDir {
     dir
 }
 
+/// Returns `peal-attack` with this command against a server, as the user.
+fn attack(command: &str, daemon: &Daemon) -> Command {
+    let environment = daemon.environment("theirs", 0);
+    let mut uris = environment
+        .iter()
+        .filter(|pair| pair.0 == "PMIX_SERVER_URI41");
+    let address = uris.next().unwrap().1.split_once("tcp4://").unwrap().1;
+    let mut attack = Command::new(program("peal-attack"));
+    attack.args([command, address, "1"]);
+    attack.uid(USER).gid(USER).current_dir("/");
+    attack
+}
+
 fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
@@ -90,6 +103,41 @@ fn server_has_user_of_its_own_and_no_capability() {
     }
     let listed = daemon.tell(&["status"]);
     assert!(listed.contains("serving"), "{listed}");
+}
+
+#[needs(prepared, root)]
+#[test]
+fn server_has_the_priority_of_its_setting() {
+    let place = Place::of_server_user();
+    place.configure_supervised("");
+    let daemon = place.start();
+    for verb in ["serve", "helper"] {
+        assert_eq!(nice(child(&daemon, verb)), Some(-10), "{verb}");
+    }
+    let usual = Place::of_server_user();
+    usual.configure_supervised("");
+    let daemon = usual.start_under(|mut serve| {
+        serve.env("PEAL_SERVER_PRIORITY", "0");
+        serve
+    });
+    assert_eq!(nice(child(&daemon, "serve")), nice(std::process::id()));
+}
+
+#[needs(prepared, root)]
+#[test]
+fn helper_logs_calls_where_the_server_does() {
+    let place = place("[confinement]\nmode = \"log\"\n");
+    let daemon = place.start();
+    let helper = child(&daemon, "helper");
+    let line = fs::read(format!("/proc/{helper}/cmdline")).unwrap();
+    let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+    let log: [&[u8]; 2] = [b"--confinement", b"log"];
+    assert!(arguments.windows(2).any(|pair| pair == log));
+    // It is confined by a filter, and works.
+    assert_eq!(status(helper, "Seccomp").as_deref(), Some("2"));
+    register(&daemon, "theirs");
+    let mut tool = attack("connect", &daemon);
+    run(&mut tool).expect_status(0);
 }
 
 #[needs(prepared, root, libpmix)]

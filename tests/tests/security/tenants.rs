@@ -5,8 +5,8 @@ use peal_server::admin::ModuleState;
 use peal_tests::{
     daemon::{Daemon, Place, SERVER_UID},
     guest, peal,
-    processes::{is_running, signal, status},
-    run, until,
+    processes::{is_running, nice, signal, status},
+    program, run, until,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -32,6 +32,15 @@ struct TenantServer {
 
 impl TenantServer {
     fn start(settings: &str, modules: [&str; 2]) -> TenantServer {
+        TenantServer::start_with(settings, modules, &[])
+    }
+
+    /// Starts a server with further settings in its environment.
+    fn start_with(
+        settings: &str,
+        modules: [&str; 2],
+        environment: &[(&str, &str)],
+    ) -> TenantServer {
         let place = Place::of_server_user();
         let below = place.path("users");
         fs::create_dir(&below).unwrap();
@@ -47,7 +56,10 @@ impl TenantServer {
         place.configure_supervised(&format!(
             "[deploy]\nuser_modules_dir = {below:?}\n{settings}"
         ));
-        let daemon = place.start();
+        let daemon = place.start_under(|mut serve| {
+            serve.envs(environment.iter().copied());
+            serve
+        });
         for uid in USERS {
             let user = uid.to_string();
             daemon.tell(&[
@@ -136,6 +148,7 @@ fn modules_of_a_user_run_as_that_user_without_rights() {
             assert_eq!(status(pid, kind).unwrap(), "0000000000000000", "{kind}");
         }
         assert_eq!(status(pid, "Seccomp").unwrap(), "2");
+        assert_eq!(nice(pid), Some(0), "the server has a higher priority");
         assert_eq!(status(pid, "NoNewPrivs").unwrap(), "1");
         // Nor can other processes of the user look into it.
         let mut look = Command::new("cat");
@@ -236,4 +249,81 @@ fn calls_in_process_of_a_user_are_recorded_and_replay() {
         "{}",
         listed.stdout
     );
+}
+
+#[needs(prepared, root)]
+#[test]
+fn processor_time_and_records_are_shown_for_each_user() {
+    let trail = tempfile::tempdir().unwrap();
+    chown(trail.path(), Some(SERVER_UID), Some(SERVER_UID)).unwrap();
+    let path = trail.path().join("trail.db");
+    let audit = format!("[audit]\npath = {path:?}\non_failure = \"deny\"\n");
+    let server = TenantServer::start(&audit, ["loop-forever", "echo"]);
+    let held = |caller: u32, uid: u32, resource: &str| -> Option<u64> {
+        let mut stats = server.daemon.verb(&["stats", "--by-user", "--json"]);
+        let printed = run(stats.uid(caller).gid(caller).current_dir("/"))
+            .expect_status(0)
+            .stdout;
+        let told: Value = serde_json::from_str(&printed).unwrap();
+        let users = told["users"].as_array().unwrap();
+        let user = users.iter().find(|user| user["uid"] == uid)?;
+        let mut resources = user["resources"].as_array().unwrap().iter();
+        let found = resources.find(|held| held["resource"] == resource)?;
+        found["held"].as_u64()
+    };
+    let time = |caller, uid| held(caller, uid, "guest_cpu_ms");
+    let mut chains = server.watch();
+    let [first, second] = USERS;
+    let before = time(0, first).unwrap_or_default();
+    run(&mut server.raise(first)).expect_status(0);
+    chains.next().unwrap();
+    // The handler runs until its time limit.
+    let after = time(0, first).unwrap();
+    assert!(after > before, "{before} {after}");
+    assert!(time(first, first) >= Some(after));
+    assert_eq!(time(second, first), None, "another user does not see it");
+    until("its call is in the trail", || {
+        held(0, first, "audit_call_bytes") > Some(0)
+    });
+    assert_eq!(held(second, first, "audit_call_bytes"), None);
+}
+
+#[needs(prepared, root)]
+#[test]
+fn events_beyond_share_of_one_user_delay_no_other() {
+    let share = [("PEAL_SERVER_MAX_CHAIN_QUEUE_BYTES_PER_USER", "65536")];
+    let server = TenantServer::start_with("", ["loop-forever", "echo"], &share);
+    let daemon = &server.daemon;
+    let mut chains = server.watch();
+    let [first, second] = USERS;
+    let environment = daemon.environment(&job(first), 0);
+    let uri = environment
+        .iter()
+        .find(|(name, _)| name == "PMIX_SERVER_URI41")
+        .unwrap();
+    let address = uri.1.split_once("tcp4://").unwrap().1;
+    // While the first event is handled, those after it need more than the share.
+    let mut flood = Command::new(program("peal-attack"));
+    flood.args(["raise-about", address, &job(first), "64", "16384"]);
+    flood.uid(first).gid(first).current_dir("/");
+    run(&mut flood).expect_status(0);
+    let listed = daemon.tell(&["stats", "--by-user", "--json"]);
+    let told: Value = serde_json::from_str(&listed).unwrap();
+    let refused = |uid: u32| {
+        let users = told["users"].as_array().unwrap().iter();
+        let mut resources = users
+            .filter(|user| user["uid"] == uid)
+            .flat_map(|user| user["resources"].as_array().unwrap());
+        resources
+            .find(|held| held["resource"] == "chain_queue_bytes")
+            .map_or(0, |held| held["refused"].as_u64().unwrap())
+    };
+    assert!(refused(first) > 0, "{listed}");
+    assert_eq!(refused(second), 0, "{listed}");
+    run(&mut server.raise(second)).expect_status(0);
+    let of_second = chains
+        .find(|chains| chains[0]["owner"]["user"] == second)
+        .unwrap();
+    let status = &of_second[0]["results"][0]["status"]["name"];
+    assert_eq!(*status, "PMIX_EVENT_NO_ACTION_TAKEN");
 }

@@ -8,6 +8,7 @@ use super::{
     processes::{self, UserProcess},
     programs::Programs,
     registering::{self, Installed},
+    siege::{self, SiegeCounts},
     start, turns,
 };
 use crate::mpi::Release;
@@ -55,6 +56,8 @@ pub enum MeasuredWork {
         attack: Option<Attack>,
         count: u32,
     },
+    /// Work of a victim, alone and then beside all attacks at once.
+    Siege { counts: SiegeCounts },
     /// Registrations of jobs.
     Register { installed: Installed, count: u32 },
     /// Starts of a server with all its processes.
@@ -221,6 +224,7 @@ impl Arm {
                 attack,
                 count,
             } => attacking::time(programs, *work, *attack, *count)?,
+            MeasuredWork::Siege { counts } => siege::times(programs, *counts)?,
             MeasuredWork::Register { installed, count } => {
                 registering::time(programs, *installed, *count)?
             }

@@ -14,8 +14,8 @@ use std::{
 };
 
 /// Users: the attacker, the victim, and a user without a job at the server.
-const ATTACKER: u32 = 65_531;
-const VICTIM: u32 = 65_532;
+pub const ATTACKER: u32 = 65_531;
+pub const VICTIM: u32 = 65_532;
 const OTHER_USER: u32 = 65_530;
 
 /// Measured work of a victim.
@@ -51,6 +51,21 @@ enum Attacking {
     User,
     /// User without a job.
     OtherUser,
+}
+
+impl Attack {
+    /// Returns the command of the attacker.
+    fn command(self, programs: &Programs, address: &str) -> Command {
+        let uid = match self.by {
+            Attacking::User => ATTACKER,
+            Attacking::OtherUser => OTHER_USER,
+        };
+        by_user(
+            programs,
+            uid,
+            &[&[self.command, address], self.args].concat(),
+        )
+    }
 }
 
 impl VictimWork {
@@ -194,7 +209,8 @@ impl VictimWork {
     }
 }
 
-fn job_of(uid: u32) -> String {
+/// Returns the name of a user's job.
+pub fn job_of(uid: u32) -> String {
     format!("job-of-{uid}")
 }
 
@@ -235,7 +251,7 @@ pub fn time(
     });
     let (_, address) = address.context("no environment has the address of the server")?;
     let attacker = attack
-        .map(|attack| RunningAttack::start(programs, attack, address))
+        .map(|attack| RunningAttack::start(attack.command(programs, address)))
         .transpose()?;
     // The attack is under way: it prints its first line then, which `start` waits for.
     let measured = launch::finish(
@@ -256,7 +272,7 @@ pub fn time(
 }
 
 /// Returns the command that runs `peal-attack` as a user.
-fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command {
+pub fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command {
     let mut command = as_user(uid, &programs.attack);
     command.args(args.iter().map(AsRef::as_ref));
     command
@@ -276,21 +292,15 @@ pub fn as_user(uid: u32, program: &Path) -> Command {
 }
 
 /// Running attacker, which the drop ends.
-struct RunningAttack {
+pub struct RunningAttack {
     child: Child,
     /// Output of the attacker, kept open so that it can go on printing.
     _output: BufReader<ChildStdout>,
 }
 
 impl RunningAttack {
-    /// Starts the attacker, and waits for its first line.
-    fn start(programs: &Programs, attack: Attack, address: &str) -> Result<RunningAttack> {
-        let uid = match attack.by {
-            Attacking::User => ATTACKER,
-            Attacking::OtherUser => OTHER_USER,
-        };
-        let args = [&[attack.command, address], attack.args].concat();
-        let mut command = by_user(programs, uid, &args);
+    /// Starts an attacker, and waits for its first line.
+    pub fn start(mut command: Command) -> Result<RunningAttack> {
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -300,7 +310,11 @@ impl RunningAttack {
         let mut output = BufReader::new(child.stdout.take().context("the attacker has no output")?);
         let mut line = String::new();
         output.read_line(&mut line)?;
-        ensure!(!line.is_empty(), "the attacker ended before it was at work");
+        ensure!(
+            !line.is_empty(),
+            "the attacker ended before it was at work: {:?}",
+            command.get_args()
+        );
         Ok(RunningAttack {
             child,
             _output: output,
@@ -308,7 +322,7 @@ impl RunningAttack {
     }
 
     /// Ends the attacker, which must still run.
-    fn end(mut self) -> Result<()> {
+    pub fn end(mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
         ensure!(
             ended.is_none(),

@@ -14,6 +14,7 @@ mod registering;
 mod report;
 mod samples;
 mod served;
+mod siege;
 mod start;
 mod turns;
 
@@ -103,6 +104,8 @@ pub enum Group {
     Trace,
     /// The work of a user while another one attacks the server; only as root
     Attack,
+    /// The work of a user while another one attacks a supervised server in all ways at once; only as root
+    Siege,
     /// Start and memory of a server with all its processes, and an event through handlers of a user in
     /// a process of their own; only as root
     Processes,

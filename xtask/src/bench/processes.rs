@@ -185,6 +185,6 @@ fn put(programs: &Programs, own: &Path, component: &str, name: &str, settings: &
 }
 
 /// Gives a file to the user.
-fn give(path: &Path) -> Result<()> {
+pub fn give(path: &Path) -> Result<()> {
     chown(path, Some(USER), Some(USER)).with_context(|| path.display().to_string())
 }

@@ -59,7 +59,10 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
         .contains(&Group::Trace)
         .then(|| build_without_trace(root))
         .transpose()?;
-    if groups.contains(&Group::Attack) {
+    if [Group::Attack, Group::Siege]
+        .iter()
+        .any(|group| groups.contains(group))
+    {
         // This is a build of its own: the tests need features that shipped programs do not have.
         let attack = ["--package", "peal-tests", "--bin", "peal-attack"];
         command::run(

@@ -15,6 +15,9 @@ Where root and the server's user are *exempt*, they have no share, and an eighth
 
 ";
 
+/// Attack by which one user has the server hold much.
+const HELD: &str = "tests/tests/security/attacks/held_resources.rs::resources_held_for_one_user_leave_room_for_others";
+
 /// Part of a row that the server's table does not have.
 struct Bound {
     /// Resource, in words.
@@ -29,7 +32,7 @@ fn bound(quota: Quota) -> Bound {
     let (about, effect, tests): (_, _, &[&str]) = match quota {
         Quota::Connections => (
             "connections, before the handshake as well",
-            "the connection is closed",
+            "the connection is closed, and after many refusals in a second only after a delay (`server.max_refusal_delay_ms`)",
             &[
                 "host/server/src/user_shares/tests.rs::usage_equals_model_and_stays_within_shares",
                 "tests/tests/security/attacks/silent_sockets.rs::silent_sockets_of_one_user_keep_no_one_else_out",
@@ -38,7 +41,10 @@ fn bound(quota: Quota) -> Bound {
         Quota::Handshakes => (
             "handshakes that are being read",
             "the handshake waits, and ends after its timeout",
-            &["host/server/src/user_shares/tests.rs::usage_equals_model_and_stays_within_shares"],
+            &[
+                "host/server/src/user_shares/tests.rs::usage_equals_model_and_stays_within_shares",
+                "tests/tests/security/attacks/silent_sockets.rs::silent_sockets_of_one_user_keep_no_one_else_out",
+            ],
         ),
         Quota::PartialFrameBytes => (
             "partial messages",
@@ -75,7 +81,10 @@ fn bound(quota: Quota) -> Bound {
         Quota::ChainQueueBytes => (
             "events that wait for the handlers of a user and its jobs",
             "the handlers miss the event",
-            &["host/server/src/chains/queue.rs::user_beyond_share_misses_events_and_others_do_not"],
+            &[
+                "host/server/src/chains/queue.rs::user_beyond_share_misses_events_and_others_do_not",
+                "tests/tests/security/tenants.rs::events_beyond_share_of_one_user_delay_no_other",
+            ],
         ),
         Quota::PendingDecisions | Quota::PendingDecisionBytes => (
             "requests and connections that wait for policies; users take turns",
@@ -99,18 +108,23 @@ fn bound(quota: Quota) -> Bound {
             &[
                 "host/core/src/server/tests/kept.rs::spilled_events_of_one_user_have_a_share",
                 "host/core/src/server/tests/kept.rs::spilled_events_are_charged_to_source_and_site_keeps_room",
+                "tests/tests/security/attacks/held_resources.rs::spilled_events_of_one_user_leave_room_for_others",
             ],
         ),
         Quota::Groups => (
             "groups, those under construction included",
             "the construct fails",
-            &["host/core/tests/group/main.rs::groups_of_one_user_are_bounded"],
+            &[
+                "host/core/tests/group/main.rs::groups_of_one_user_are_bounded",
+                HELD,
+            ],
         ),
         Quota::Monitors => (
             "monitors of procs and files; one user has half of the total",
             "the monitor is refused",
             &[
                 "host/core/src/server/tests/monitoring.rs::monitors_of_one_user_leave_room_for_those_of_others",
+                HELD,
             ],
         ),
         Quota::JobControlRequests => (
@@ -128,12 +142,42 @@ fn bound(quota: Quota) -> Bound {
                 "tests/tests/security/attacks/log_flood.rs::flooded_slow_channel_delays_no_other_channel_or_user",
             ],
         ),
+        Quota::SinkMessages | Quota::SinkBytes => (
+            "messages that sinks (mail, syslog) have not delivered yet; in the queue of each sink users take turns, and with several sinks shares and totals are sums",
+            "the request is refused",
+            &[
+                "host/sinks/src/queue.rs::queue_agrees_with_list_of_messages",
+                "tests/tests/logging/sinks.rs::mail_of_one_user_leaves_room_and_turns_for_others",
+            ],
+        ),
         Quota::PublishedItems | Quota::PublishedBytes | Quota::PendingLookups => (
             "published data, and keys for which lookups wait",
             "the request is refused",
             &[
                 "host/core/tests/published.rs::published_data_agree_with_model",
                 "host/core/tests/published.rs::site_publishes_when_users_have_used_up_their_part",
+                HELD,
+            ],
+        ),
+        Quota::AuditDecisionBytes => (
+            "decisions about the user in the audit trail; the share is a part of the total in percent",
+            "when no room can be made for more, requests that policies grant are denied",
+            &[
+                "host/audit/tests/keeping.rs::user_filling_room_of_decisions_is_denied_and_others_are_not",
+            ],
+        ),
+        Quota::AuditCallBytes => (
+            "calls and refusals that the user caused in the audit trail; the share is a part of the total in percent",
+            "when no room can be made for more, further ones are counted only, and requests that policies grant are denied",
+            &[
+                "host/audit/tests/keeping.rs::user_filling_room_of_calls_is_left_out_and_others_are_not",
+            ],
+        ),
+        Quota::GuestCpu => (
+            "CPU time of the processes of the user's modules, as the kernel counts it; the share is a weight",
+            "where the service's control group is delegated, the kernel gives time by the weights",
+            &[
+                "tests/tests/security/tenants.rs::processor_time_and_records_are_shown_for_each_user",
             ],
         ),
         Quota::RecordBytes => (
@@ -167,7 +211,10 @@ const OTHERS: [(&str, &str, &str, &[&str]); 6] = [
         "queries, and removals of files",
         "`server.max_blocking_threads_per_user`, `server.max_blocking_threads`",
         "the work waits for the user's turn",
-        &["host/launcher/src/blocking_turns.rs::blocked_work_of_one_user_delays_no_other"],
+        &[
+            "host/launcher/src/blocking_turns.rs::blocked_work_of_one_user_delays_no_other",
+            "tests/tests/security/attacks/held_resources.rs::blocking_work_of_one_user_delays_no_other",
+        ],
     ),
     (
         "checks of identities, looks at monitored files",

@@ -207,6 +207,10 @@ pub struct HelperArgs {
     /// Remove files only below the directory CLEANUP_ROOT; may be repeated
     #[arg(long)]
     pub cleanup_root: Vec<PathBuf>,
+    /// Confine the process as far as the value MODE of confinement.mode says, at least as with "try"
+    /// where that is "off"
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
 }
 
 /// `peal tenant`.

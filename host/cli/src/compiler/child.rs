@@ -1,7 +1,7 @@
 //! `peal compile`: compiles one component, within limits that it sets for itself before it reads
 //! any input.
 use super::{CompileReply, MAX_LINE, line};
-use crate::{args::CompileArgs, confinement::refused_calls};
+use crate::{args::CompileArgs, confinement::refused_calls, process_setup};
 use anyhow::{Context, Result};
 use peal_confinement::{Confinement, ProcessRole};
 use peal_sandbox::MAX_COMPONENT_BYTES;
@@ -63,6 +63,7 @@ fn confine(args: &CompileArgs) -> Result<()> {
         )
         .context("cannot limit resources")?;
     }
+    process_setup::lower_priority().context("cannot lower the priority")?;
     nice(NICE).context("cannot lower the priority")?;
     if let Some(refused) = refused_calls(at.confinement) {
         Confinement {

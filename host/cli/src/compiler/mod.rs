@@ -117,7 +117,7 @@ impl CompilerProcesses {
         let starter = self.starter.as_ref().ok_or_else(gone)?;
         let started = starter
             .start(StartOrder::Compiler)
-            .and_then(|stream| Ok(connected(stream, &self.limits)?));
+            .and_then(|process| Ok(connected(process.connection, &self.limits)?));
         started.map_err(|error| {
             CompileFailure::Unavailable(format!("no process that compiles was started: {error:#}"))
         })

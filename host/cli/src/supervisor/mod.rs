@@ -9,7 +9,7 @@ pub use starter::{ProcessStarter, StartOrder, StartedProcess, only_start, own_pr
 
 use crate::{
     artifact_fetcher, audit_signer::SupervisedSigners, compiler, confinement::refused_calls,
-    helper, server_signals::ServerSignals, tenant,
+    helper, process_setup, server_signals::ServerSignals, tenant,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
@@ -42,6 +42,8 @@ pub const USUAL_CACHE: &str = "/var/cache/peal/compiled";
 ///
 /// Fails if a directory of the configuration is not the user's, or the server cannot be started.
 pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Result<ExitCode> {
+    // The processes of users' modules and compilers lower theirs again.
+    process_setup::raise_priority(config.server.priority);
     directories::prepare(config, account, socket)?;
     let signers = SupervisedSigners::prepare(config)?;
     if let Some(refused) = refused_calls(config.confinement.mode) {

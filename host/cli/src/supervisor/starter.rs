@@ -41,6 +41,15 @@ pub struct StartedProcess {
     pub child: Child,
 }
 
+/// Process that a supervisor has started for this server.
+#[derive(Debug)]
+pub struct ConnectedProcess {
+    /// Server's end of the connection to the process.
+    pub connection: UnixStream,
+    /// Process id.
+    pub pid: u32,
+}
+
 /// Returns a command that runs this very program, even if an upgrade has replaced its file.
 pub fn own_program() -> Command {
     Command::new("/proc/self/exe")
@@ -112,7 +121,7 @@ pub enum StartOrder {
 /// Reply to an order. The socket comes with it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum StartReply {
-    Started,
+    Started { pid: u32 },
     Failed(String),
 }
 
@@ -184,8 +193,9 @@ impl StarterSocket {
             children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
             let (reply, stream) = match started {
                 Ok(StartedProcess { connection, child }) => {
+                    let pid = child.id();
                     children.push(child);
-                    (StartReply::Started, Some(connection))
+                    (StartReply::Started { pid }, Some(connection))
                 }
                 Err(error) => (StartReply::Failed(format!("{error:#}")), None),
             };
@@ -210,7 +220,7 @@ impl ProcessStarter {
 
     /// Does as [`ProcessStarter::start`], for libraries that start processes by a function.
     pub fn connect(&self, order: StartOrder) -> io::Result<UnixStream> {
-        let started = self.start(order);
+        let started = self.start(order).map(|started| started.connection);
         started.map_err(|error| io::Error::other(format!("{error:#}")))
     }
 
@@ -219,7 +229,7 @@ impl ProcessStarter {
     /// # Errors
     ///
     /// Fails if the supervisor cannot start it, or does not answer.
-    pub fn start(&self, order: StartOrder) -> Result<UnixStream> {
+    pub fn start(&self, order: StartOrder) -> Result<ConnectedProcess> {
         // One order at a time, because replies have no number.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         send_with_descriptors(&*socket, &order, &[], LIMIT)
@@ -229,8 +239,11 @@ impl ProcessStarter {
             mut descriptors,
         } = receive_with_descriptors(&*socket, LIMIT).context("the supervisor does not answer")?;
         match (message, descriptors.pop()) {
-            (StartReply::Started, Some(stream)) => Ok(stream.into()),
-            (StartReply::Started, None) => bail!("the supervisor sent no socket"),
+            (StartReply::Started { pid }, Some(stream)) => Ok(ConnectedProcess {
+                connection: stream.into(),
+                pid,
+            }),
+            (StartReply::Started { .. }, None) => bail!("the supervisor sent no socket"),
             (StartReply::Failed(why), _) => bail!("{}", crate::plain(&why)),
         }
     }

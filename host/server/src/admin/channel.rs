@@ -38,6 +38,9 @@ const LEAST_TIME: Duration = Duration::from_millis(100);
 /// connection is accepted.
 const WAITING: usize = 256;
 
+/// Number of refused callers that get their reply after a delay. They would call again at once.
+const REFUSED: usize = 64;
+
 /// Time in which a caller must send its request, and in which it must read a reply.
 const TIME: Duration = Duration::from_secs(10);
 
@@ -127,6 +130,8 @@ struct CallLimits {
     own: Arc<Semaphore>,
     /// Permits of all other users.
     others: FairSemaphore,
+    /// Permits of refused callers that wait for their reply.
+    refused: Semaphore,
 }
 
 /// Permit of a call, until it is dropped.
@@ -140,6 +145,7 @@ impl CallLimits {
         CallLimits {
             own: Arc::new(Semaphore::new(CONNECTIONS)),
             others: FairSemaphore::new(OTHER_CONNECTIONS, CONNECTIONS_OF_USER),
+            refused: Semaphore::new(REFUSED),
         }
     }
 
@@ -166,7 +172,7 @@ async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: A
     let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
     let mut phase = dispatcher.phase.subscribe();
     let mut calls = JoinSet::new();
-    let most = CONNECTIONS + OTHER_CONNECTIONS + WAITING;
+    let most = CONNECTIONS + OTHER_CONNECTIONS + REFUSED + WAITING;
     loop {
         tokio::select! {
             accepted = socket.listener.accept(), if calls.len() < most => match accepted {
@@ -229,6 +235,9 @@ async fn serve(
     };
     let (mut reader, mut writer) = stream.into_split();
     let Some(permit) = limits.permit(caller, &access).await else {
+        if let Ok(_waiting) = limits.refused.try_acquire() {
+            tokio::time::sleep(LEAST_TIME).await;
+        }
         let reason = format!(
             "user {} has {CONNECTIONS_OF_USER} open calls, or all such users have {OTHER_CONNECTIONS} (fixed limits)",
             caller.uid

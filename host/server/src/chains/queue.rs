@@ -42,10 +42,18 @@ struct RefusedEvent {
     limit: QueueLimit,
 }
 
-/// Bytes of the events that wait in the queues of each user and its namespaces. Users without any
-/// are removed.
+/// Charges for the events that wait in the queues of each user and its namespaces.
 #[derive(Clone, Debug, Default)]
-struct QueueCharges(Arc<Mutex<BTreeMap<u32, usize>>>);
+struct QueueCharges(Arc<Mutex<ChargedBytes>>);
+
+/// Bytes that are charged to users.
+#[derive(Debug, Default)]
+struct ChargedBytes {
+    /// Bytes of each user. Users without any are removed.
+    users: BTreeMap<u32, usize>,
+    /// Sum over all users. It is kept, so that the cost of an event does not grow with the users.
+    total: usize,
+}
 
 /// Charge for a waiting event, until it is dropped.
 #[derive(Debug)]
@@ -128,7 +136,8 @@ impl Route {
     /// Returns the bytes of the events that wait in the queues of each user and its namespaces.
     pub(super) fn bytes_by_user(&self) -> Vec<(u32, usize)> {
         let charges = self.charges.lock();
-        charges.iter().map(|(uid, bytes)| (*uid, *bytes)).collect()
+        let users = charges.users.iter();
+        users.map(|(uid, bytes)| (*uid, *bytes)).collect()
     }
 
     /// Passes an event to the first owners, or to those that follow one, that see it. Owners whose
@@ -217,15 +226,15 @@ impl QueueCharges {
         entry: &ChainQueueSender,
     ) -> Result<QueueCharge, QueueLimit> {
         let mut charges = self.lock();
-        let total: usize = charges.values().sum();
-        let own = charges.get(&uid).copied().unwrap_or_default();
+        let own = charges.users.get(&uid).copied().unwrap_or_default();
         if own.saturating_add(bytes) > entry.max_user_bytes {
             return Err(QueueLimit::UserBytes);
         }
-        if total.saturating_add(bytes) > entry.max_total_bytes {
+        if charges.total.saturating_add(bytes) > entry.max_total_bytes {
             return Err(QueueLimit::TotalBytes);
         }
-        charges.insert(uid, own + bytes);
+        charges.users.insert(uid, own + bytes);
+        charges.total += bytes;
         Ok(QueueCharge {
             charges: self.clone(),
             uid,
@@ -233,7 +242,7 @@ impl QueueCharges {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
+    fn lock(&self) -> MutexGuard<'_, ChargedBytes> {
         // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -242,10 +251,11 @@ impl QueueCharges {
 impl Drop for QueueCharge {
     fn drop(&mut self) {
         let mut charges = self.charges.lock();
-        let left = charges.get(&self.uid).map(|own| own - self.bytes);
+        charges.total -= self.bytes;
+        let left = charges.users.get(&self.uid).map(|own| own - self.bytes);
         match left {
-            Some(left) if left > 0 => charges.insert(self.uid, left),
-            _ => charges.remove(&self.uid),
+            Some(left) if left > 0 => charges.users.insert(self.uid, left),
+            _ => charges.users.remove(&self.uid),
         };
     }
 }

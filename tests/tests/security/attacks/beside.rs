@@ -42,6 +42,12 @@ impl Attacker {
         }
     }
 
+    /// True if it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        let child = self.child.as_mut().unwrap();
+        child.try_wait().unwrap().is_none()
+    }
+
     /// Returns the next line that it prints.
     #[track_caller]
     pub fn line(&mut self) -> String {

@@ -4,6 +4,7 @@ mod beside;
 mod borrowed_groups;
 mod decision_flood;
 mod forwarded;
+mod held_resources;
 mod job_records;
 mod large_components;
 mod log_flood;

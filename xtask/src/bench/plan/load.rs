@@ -1,6 +1,8 @@
 //! Work beside attacks and registrations.
 use super::{Plan, ResultBound, metric};
-use crate::bench::{Group, arm::MeasuredWork, attacking::VictimWork, registering::Installed};
+use crate::bench::{
+    Group, arm::MeasuredWork, attacking::VictimWork, registering::Installed, siege::SiegeCounts,
+};
 
 impl Plan {
     pub(super) fn attack(&mut self) {
@@ -37,6 +39,43 @@ impl Plan {
                     ResultBound::RatioAtMost(2.0),
                 );
             }
+        }
+    }
+
+    pub(super) fn siege(&mut self) {
+        let counts = SiegeCounts {
+            events: self.size.of(3000),
+            launches: self.size.of(500),
+            calls: self.size.of(2000),
+        };
+        self.arm("siege".to_owned(), MeasuredWork::Siege { counts });
+        for (what, name, alone) in [
+            (
+                "an event, 99th percentile",
+                "event_us_p99",
+                "alone_event_us_p99",
+            ),
+            ("an event, median", "event_us", "alone_event_us"),
+            (
+                "a launch, 99th percentile",
+                "launch_us_p99",
+                "alone_launch_us_p99",
+            ),
+            ("a launch, median", "launch_us", "alone_launch_us"),
+            (
+                "an admin call, 99th percentile",
+                "call_us_p99",
+                "alone_call_us_p99",
+            ),
+            ("an admin call, median", "call_us", "alone_call_us"),
+        ] {
+            let must = if name.ends_with("_p99") {
+                ResultBound::RatioAtMost(3.0)
+            } else {
+                ResultBound::Nothing
+            };
+            let (ours, peer) = (metric("siege", name), metric("siege", alone));
+            self.row(Group::Siege, what, ours, ("without", peer), "us", must);
         }
     }
 

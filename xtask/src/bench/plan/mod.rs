@@ -213,6 +213,7 @@ impl Plan {
                 Group::Memory => plan.memory(),
                 Group::Trace => plan.trace(),
                 Group::Attack => plan.attack(),
+                Group::Siege => plan.siege(),
                 Group::Register => plan.register(),
                 Group::Processes => plan.processes(),
                 Group::Start => Release::BOTH
@@ -244,6 +245,7 @@ impl Plan {
             MeasuredWork::Chain { .. }
             | MeasuredWork::Relay { .. }
             | MeasuredWork::Victim { .. }
+            | MeasuredWork::Siege { .. }
             | MeasuredWork::Register { .. }
             | MeasuredWork::ServerStart { .. }
             | MeasuredWork::IdleMemory
