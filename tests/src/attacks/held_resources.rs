@@ -1,4 +1,4 @@
-//! Requests that make the server hold something: published values, lookups and groups that wait, and
+//! Requests that make the server hold something: published values, lookups that wait, groups and
 //! monitors.
 use super::{connection::AdmittedConnection, own_user, stay};
 use crate::raw_client::hello;
@@ -42,7 +42,7 @@ fn request(kind: &str, procs: &[Proc; 2], number: usize) -> Result<Request> {
         },
         "group" => Request::GroupConstruct {
             group: Some(name.as_str().into()),
-            procs: procs.to_vec(),
+            procs: vec![procs[0].clone()],
             directives: Vec::new(),
         },
         "query" => Request::Query {
@@ -56,7 +56,7 @@ fn request(kind: &str, procs: &[Proc; 2], number: usize) -> Result<Request> {
 }
 
 /// Sends this number of requests of a kind as a proc of a job, without waiting for answers. Prints
-/// the first status that is no success, and stays. The other member of its groups never joins.
+/// the first status that is no success, and stays.
 pub fn attack(server: SocketAddr, job: &str, kind: &str, count: usize) -> Result<()> {
     let procs = procs(job, kind)?;
     let mut attacker = AdmittedConnection::connect(server, &hello(procs[0].clone()))?;
@@ -116,7 +116,6 @@ pub fn victim(server: SocketAddr, job: &str, kind: &str) -> Result<()> {
             let status = other.ask(&publish("held.lookup.0")?)?;
             ensure!(status.is_success(), "a value is not published: {status}");
         }
-        "group" => other.send(&request, 1)?,
         _ => {}
     }
     println!("{}", victim.reply(request.command())?.status());
