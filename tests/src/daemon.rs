@@ -87,9 +87,11 @@ impl Place {
         self.path("run/admin.sock")
     }
 
-    /// Writes the configuration of its servers.
+    /// Replaces the configuration of its servers at once: one that watches the file reads no half of it.
     pub fn configure(&self, text: &str) {
-        fs::write(self.path("peal.toml"), text).unwrap();
+        let new = self.path("peal.toml.new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.path("peal.toml")).unwrap();
     }
 
     /// Returns the command `peal serve` with this configuration, not started yet, and the socket

@@ -231,9 +231,11 @@ fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
 /// Returns the directory of artefacts, which is created here, since a rule needs an existing path.
 fn artifacts(config: &Config) -> Option<PathBuf> {
     let directory = peal_modules::artifact_dir(config)?;
+    // The directory of a store is not created: a wrong path must be reported.
+    let is_beside_store = config.registry.store_dir.is_none() && config.store.path.is_some();
     // Errors are ignored here: the process that fetches reports what is wrong.
     let _ = DirBuilder::new()
-        .recursive(true)
+        .recursive(!is_beside_store)
         .mode(0o755)
         .create(&directory);
     Some(directory)

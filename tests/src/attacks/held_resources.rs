@@ -111,12 +111,9 @@ pub fn victim(server: SocketAddr, job: &str, kind: &str) -> Result<()> {
         }
     }
     victim.send(&request, 1)?;
-    match kind {
-        "lookup" => {
-            let status = other.ask(&publish("held.lookup.0")?)?;
-            ensure!(status.is_success(), "a value is not published: {status}");
-        }
-        _ => {}
+    if kind == "lookup" {
+        let status = other.ask(&publish("held.lookup.0")?)?;
+        ensure!(status.is_success(), "a value is not published: {status}");
     }
     println!("{}", victim.reply(request.command())?.status());
     Ok(())
