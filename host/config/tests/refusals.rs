@@ -119,7 +119,7 @@ fn a_key_in_the_wrong_place_is_shown_the_right_one() {
     );
     assert!(
         problem("[server]\ncolour = 3\n")
-            .contains("unknown key \"server.colour\"; known are `user`, `max_event_bytes`")
+            .contains("unknown key \"server.colour\"; known are `user`, `priority`")
     );
     assert!(
         problem("server = 3\n")

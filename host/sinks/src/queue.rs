@@ -127,7 +127,7 @@ struct QueueState {
     entries: BTreeMap<Option<u32>, VecDeque<QueueEntry>>,
     /// User of the message that was taken last. The user after it is next.
     last_user: Option<Option<u32>>,
-    /// What each user holds. Users without any are removed.
+    /// Holdings of each user. Users without any are removed.
     users: BTreeMap<u32, UserLoad>,
     /// Number of refusals because of the share of a user.
     refusals: BTreeMap<u32, u64>,
