@@ -1,4 +1,4 @@
-//! What one user has the server hold leaves room for other users: published values, waiting lookups,
+//! Resources that the server holds for one user leave room for other users: published values, waiting lookups,
 //! groups, monitors, spilled events, and work that blocks threads.
 use super::{
     ATTACKER, VICTIM, address, attack_beside,
