@@ -87,7 +87,12 @@ fn check(
     command
         .args(["--noEmit", "--pretty", "false", "--project", "."])
         .current_dir(&project.dir);
-    run_captured(&mut command)?.map_err(|output| BuildError::Source {
+    run_on_sources(project, &mut command)
+}
+
+/// Runs a command whose failure is one of the author's sources.
+fn run_on_sources(project: &Project, command: &mut Command) -> Result<(), BuildError> {
+    run_captured(command)?.map_err(|output| BuildError::Source {
         file: project.dir.join("module.ts"),
         output: output.trim_end().to_owned(),
     })
@@ -112,10 +117,7 @@ fn strip(
         }
         command.arg(source).arg(to);
     }
-    run_captured(&mut command)?.map_err(|output| BuildError::Source {
-        file: project.dir.join("module.ts"),
-        output: output.trim_end().to_owned(),
-    })
+    run_on_sources(project, &mut command)
 }
 
 /// Collects the sources of a project in TypeScript and JavaScript.

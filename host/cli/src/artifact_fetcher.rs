@@ -10,14 +10,15 @@ use crate::{
 use anyhow::{Context, Result};
 use peal_config::{ArtifactReference, Config, Keyword, ModuleEntry, Resolved};
 use peal_confinement::{Confinement, ProcessRole};
+use peal_frames::{FrameLimit, MessageStream, StreamError};
 use peal_modules::{ArtifactFetcher, DesiredModule, artifact_dir};
 use peal_registry::{ArtifactStore, RegistryClient, RegistrySettings, usual_credentials};
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Resource, Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::DirBuilder,
-    io::{self, BufRead, BufReader, Read, Write},
+    io,
     os::unix::{fs::DirBuilderExt, net::UnixStream, process::CommandExt},
     path::PathBuf,
     process::ExitCode,
@@ -25,8 +26,8 @@ use std::{
     time::Duration,
 };
 
-/// Limit of the length of an order or reply, in bytes.
-const MAX_LINE: u64 = 8192;
+/// Limit of an order or reply.
+const LIMIT: FrameLimit = FrameLimit(8192);
 /// Longest reason of a failure, in characters.
 const MAX_REASON: usize = 1000;
 /// Time after a time-out within which a process must have reported it.
@@ -51,7 +52,7 @@ enum FetchReply {
 
 /// Fetches artefacts by processes, one for each port of registries.
 pub struct FetcherProcesses {
-    idle: Mutex<BTreeMap<u16, BufReader<UnixStream>>>,
+    idle: Mutex<BTreeMap<u16, MessageStream>>,
     settings: Config,
     starter: Option<ProcessStarter>,
     is_confined: bool,
@@ -99,9 +100,8 @@ pub fn spawn(
         Some(account) => Some(account.artifact_dir(config)),
         None => artifact_dir(config),
     };
-    let directory = directory.context("artefacts have no directory: set registry.store_dir")?;
-    let directory =
-        std::path::absolute(directory).context("cannot find the directory of artefacts")?;
+    let directory = std::path::absolute(required_dir(directory)?)
+        .context("cannot find the directory of artefacts")?;
     let settings = RegistrySettings::from(&config.registry);
     let mut command = own_program();
     command
@@ -117,10 +117,10 @@ pub fn spawn(
     StartedProcess::start(command).context("cannot start the process that fetches artefacts")
 }
 
-fn connected(stream: UnixStream, config: &Config) -> io::Result<BufReader<UnixStream>> {
+fn connected(stream: UnixStream, config: &Config) -> io::Result<MessageStream> {
     stream.set_read_timeout(Some(config.registry.timeout.saturating_add(SLACK)))?;
     stream.set_write_timeout(Some(SLACK))?;
-    Ok(BufReader::new(stream))
+    Ok(MessageStream::new(stream, LIMIT))
 }
 
 impl FetcherProcesses {
@@ -129,7 +129,7 @@ impl FetcherProcesses {
         self.starter.is_none() && self.is_confined
     }
 
-    fn process(&self, port: u16) -> Result<BufReader<UnixStream>> {
+    fn process(&self, port: u16) -> Result<MessageStream> {
         let idle = self
             .idle
             .lock()
@@ -181,17 +181,12 @@ impl ArtifactFetcher for FetcherProcesses {
 }
 
 fn order(
-    process: &mut BufReader<UnixStream>,
+    process: &mut MessageStream,
     reference: &ArtifactReference,
-) -> io::Result<FetchReply> {
-    process
-        .get_mut()
-        .write_all(format!("{reference}\n").as_bytes())?;
-    let mut text = Vec::new();
-    if process.take(MAX_LINE).read_until(b'\n', &mut text)? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(serde_json::from_slice(&text)?)
+) -> Result<FetchReply, StreamError> {
+    process.send(&reference.to_string())?;
+    let reply = process.next_message()?;
+    reply.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
 }
 
 /// Fetches the artefacts that standard input names, until that is closed.
@@ -208,15 +203,11 @@ pub fn work(args: ArtifactFetcherArgs) -> Result<ExitCode> {
         .create(&args.store_dir);
     confine(&args)?;
     let orders = process_setup::standard_input().context("orders come on standard input")?;
-    let mut orders = BufReader::new(UnixStream::from(orders));
+    let mut orders = MessageStream::new(orders.into(), LIMIT);
     let runtime = node::runtime()?;
     let store = ArtifactStore::at(&args.store_dir);
-    loop {
-        let mut text = String::new();
-        if (&mut orders).take(MAX_LINE).read_line(&mut text)? == 0 {
-            return Ok(ExitCode::SUCCESS);
-        }
-        let reference = text.trim_end().parse()?;
+    while let Some(order) = orders.next_message::<String>()? {
+        let reference = order.parse()?;
         // A client of its own, so that changed certificates count.
         let fetched = RegistryClient::new(args.settings.clone())
             .map_err(anyhow::Error::new)
@@ -227,10 +218,9 @@ pub fn work(args: ArtifactFetcherArgs) -> Result<ExitCode> {
                 FetchReply::Failed(crate::error_text(&error).chars().take(MAX_REASON).collect())
             }
         };
-        let mut line = serde_json::to_vec(&reply)?;
-        line.push(b'\n');
-        orders.get_mut().write_all(&line)?;
+        orders.send(&reply)?;
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Fetches an artefact into the store.
@@ -257,14 +247,8 @@ pub fn read_components(resolved: &Resolved) -> Result<Vec<DesiredModule>> {
     if awaited.is_empty() {
         return Ok(first.complete()?);
     }
-    let directory = artifact_dir(&resolved.config)
-        .context("artefacts have no directory: set registry.store_dir")?;
-    let store = ArtifactStore::at(&directory);
-    let settings = RegistrySettings::from(&resolved.config.registry);
-    let client = RegistryClient::new(RegistrySettings {
-        credentials: settings.credentials.or_else(usual_credentials),
-        ..settings
-    })?;
+    let store = ArtifactStore::at(&required_dir(artifact_dir(&resolved.config))?);
+    let client = RegistryClient::new(user_settings(&resolved.config))?;
     node::as_tool(async {
         for module in &awaited {
             fetch(&client, &module.reference, &store)
@@ -276,19 +260,30 @@ pub fn read_components(resolved: &Resolved) -> Result<Vec<DesiredModule>> {
     Ok(read()?.complete()?)
 }
 
+/// Returns the settings of registries with the user's own credentials, unless the configuration names
+/// others.
+pub fn user_settings(config: &Config) -> RegistrySettings {
+    let settings = RegistrySettings::from(&config.registry);
+    RegistrySettings {
+        credentials: settings.credentials.or_else(usual_credentials),
+        ..settings
+    }
+}
+
+/// Returns the directory of artefacts.
+///
+/// # Errors
+///
+/// Fails if there is none; names the setting.
+pub fn required_dir(directory: Option<PathBuf>) -> Result<PathBuf> {
+    directory.context("artefacts have no directory: set registry.store_dir")
+}
+
 /// Limits the memory of a process that asks registries.
 pub fn bound_memory(settings: &RegistrySettings) -> Result<()> {
-    let most = Some(
-        settings
-            .max_component
-            .saturating_mul(4)
-            .saturating_add(OWN_MEMORY),
-    );
-    let limit = Rlimit {
-        current: most,
-        maximum: most,
-    };
-    setrlimit(Resource::Data, limit).context("cannot limit the memory")
+    let of_component = settings.max_component.saturating_mul(4);
+    let most = of_component.saturating_add(OWN_MEMORY);
+    process_setup::limit(Resource::Data, most).context("cannot limit the memory")
 }
 
 fn confine(args: &ArtifactFetcherArgs) -> Result<()> {

@@ -74,11 +74,20 @@ pub fn forbid_core_files() -> Result<()> {
     let most = getrlimit(Resource::Core)
         .maximum
         .map_or(CORE_BYTES, |most| most.min(CORE_BYTES));
+    limit(Resource::Core, most).context("cannot forbid core files")
+}
+
+/// Limits a resource of this process and its children for good.
+///
+/// # Errors
+///
+/// Fails if the present limit is lower, and this process may not raise it.
+pub fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let limit = Rlimit {
         current: Some(most),
         maximum: Some(most),
     };
-    setrlimit(Resource::Core, limit).context("cannot forbid core files")
+    Ok(setrlimit(resource, limit)?)
 }
 
 /// Executes this program again, in the same process, if its environment is that of a user with

@@ -12,8 +12,7 @@ use peal_modules::user_code_dir;
 use peal_system::tenant_cgroup::TenantShares;
 use peal_tenant::{StartRuntime, StartedRuntime};
 use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior,
-    set_parent_process_death_signal, setrlimit,
+    DumpableBehavior, Resource, Signal, set_dumpable_behavior, set_parent_process_death_signal,
 };
 use std::{
     collections::BTreeSet, fs::File, io, os::unix::process::CommandExt, process::ExitCode,
@@ -117,11 +116,7 @@ fn confine(args: &TenantArgs) -> Result<()> {
         (Resource::Nofile, MAX_FILES),
         (Resource::Core, 0),
     ] {
-        let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
-        };
-        setrlimit(resource, limit).context("cannot limit resources")?;
+        process_setup::limit(resource, most).context("cannot limit resources")?;
     }
     if let Some(refused) = refused_calls(args.confinement) {
         Confinement {

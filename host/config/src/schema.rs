@@ -8,6 +8,7 @@ use crate::{
     table::{NamedTable, Setting, SettingsTable, paragraph},
 };
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Version of JSON Schema that editors of TOML read (taplo reads draft 4 to 7).
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
@@ -69,7 +70,7 @@ fn sections<T: SettingsTable>() -> Map<String, Value> {
 #[derive(Default)]
 struct SchemaTree {
     leaves: Map<String, Value>,
-    tables: std::collections::BTreeMap<String, SchemaTree>,
+    tables: BTreeMap<String, SchemaTree>,
     required: Vec<String>,
     about: Option<String>,
 }

@@ -54,7 +54,7 @@ struct AwaitedArtifact {
     failure: Option<String>,
     /// The time of the next try.
     due: Instant,
-    /// Whether the artefact has come since the configuration was read, so that it is not fetched again.
+    /// True once the artefact has come since the configuration was read. It is not fetched again.
     has_come: bool,
 }
 

@@ -193,9 +193,9 @@ impl AcceptedConnection {
         let refused = |uid, reason: &AdmissionError| refuse(context, from, uid, reason);
         let found = found.map_err(|error| AdmissionError::from(IdentityMismatch::Kernel(error)));
         let peer = found.and_then(|found| found.ok_or(AdmissionError::Closed));
-        let now = RefusedConnection { delayed: None };
+        let closed_now = RefusedConnection { delayed: None };
         let Ok(peer) = peer.inspect_err(|reason| refused(None, reason)) else {
-            return Err(now);
+            return Err(closed_now);
         };
         let share = match context.user_shares.connect(peer.uid) {
             Ok(share) => share,
@@ -210,7 +210,7 @@ impl AcceptedConnection {
         // After all refusals, since registration with the runtime takes a system call.
         let stream = TcpStream::from_std(socket.into()).map_err(AdmissionError::from);
         let Ok(stream) = stream.inspect_err(|reason| refused(Some(peer.uid), reason)) else {
-            return Err(now);
+            return Err(closed_now);
         };
         Ok(ChargedConnection {
             stream,

@@ -20,9 +20,8 @@ use std::{
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// Number of refused handshakes of one user in a second that cause no delay, as many refused
-/// connections, and of requests
-/// refused for lack of resources.
+/// Numbers of refusals of one user in a second that cause no delay: of handshakes and of connections
+/// each, and of requests refused for lack of resources.
 const FREE_HANDSHAKES: u32 = 32;
 const FREE_REQUESTS: u32 = 1000;
 

@@ -113,6 +113,20 @@ pub(crate) struct QueueEntry {
     size: usize,
 }
 
+impl QueueEntry {
+    fn new(id: Option<i64>, accepted: u64, uid: Option<u32>, parcel: QueuedMessage) -> QueueEntry {
+        QueueEntry {
+            id,
+            accepted,
+            uid,
+            size: parcel.size(),
+            parcel,
+            failures: 0,
+            due: None,
+        }
+    }
+}
+
 /// Unreachable peers: the number of failed attempts and the time of the next one.
 type Pauses = BTreeMap<String, (u32, Instant)>;
 
@@ -247,15 +261,7 @@ impl DeliveryQueue {
             .and_then(VecDeque::back)
             .is_some_and(|last| last.parcel.peer == parcel.peer)
             && state.pauses.contains_key(&parcel.peer);
-        state.entries.entry(uid).or_default().push_back(QueueEntry {
-            id,
-            accepted,
-            uid,
-            parcel,
-            failures: 0,
-            due: None,
-            size,
-        });
+        state.append(QueueEntry::new(id, accepted, uid, parcel));
         state.update_health(gauge);
         if !is_known {
             self.changed.notify_all();
@@ -333,20 +339,9 @@ impl DeliveryQueue {
                 head: message.head,
                 body: message.body,
             };
-            let size = parcel.size();
-            let id = Some(message.id);
-            let accepted = message.accepted;
-            let uid = message.uid;
-            state.charge(uid, size);
-            state.entries.entry(uid).or_default().push_back(QueueEntry {
-                id,
-                accepted,
-                uid,
-                parcel,
-                failures: 0,
-                due: None,
-                size,
-            });
+            let entry = QueueEntry::new(Some(message.id), message.accepted, message.uid, parcel);
+            state.charge(entry.uid, entry.size);
+            state.append(entry);
         }
         state.update_health(gauge);
     }
@@ -546,6 +541,12 @@ impl DeliveryQueue {
 const EVER: Duration = Duration::from_secs(3600);
 
 impl QueueState {
+    /// Queues a message as the last one of its user.
+    fn append(&mut self, entry: QueueEntry) {
+        let own = self.entries.entry(entry.uid).or_default();
+        own.push_back(entry);
+    }
+
     /// Returns the first message to become due and the time until then. Of several due ones, the
     /// oldest of the user whose turn it is.
     fn earliest(&self, now: Instant) -> (Option<EntryPlace>, Duration) {

@@ -5,7 +5,7 @@ use crate::{args::CompileArgs, confinement::refused_calls, process_setup};
 use anyhow::{Context, Result};
 use peal_confinement::{Confinement, ProcessRole};
 use peal_sandbox::MAX_COMPONENT_BYTES;
-use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Resource, Signal, nice, set_parent_process_death_signal};
 use std::{
     collections::BTreeSet,
     io::{self, Read, Write},
@@ -54,14 +54,7 @@ fn confine(args: &CompileArgs) -> Result<()> {
         (Resource::Core, 0),
     ];
     for (resource, most) in limits {
-        setrlimit(
-            resource,
-            Rlimit {
-                current: Some(most),
-                maximum: Some(most),
-            },
-        )
-        .context("cannot limit resources")?;
+        process_setup::limit(resource, most).context("cannot limit resources")?;
     }
     process_setup::lower_priority().context("cannot lower the priority")?;
     nice(NICE).context("cannot lower the priority")?;

@@ -16,16 +16,12 @@ const MAX_TEXT: usize = 160;
 ///
 /// Fails if there is none; names those that there are.
 pub fn print(all: &[CaseResults], name: &str, out: &mut impl Write) -> Result<()> {
-    let mut reports = all.iter().flat_map(|results| &results.reports).peekable();
-    let mut named = Vec::new();
-    let mut names = Vec::new();
-    for report in reports.by_ref() {
-        names.push(format!("{:?}", report.case));
-        if report.case == name {
-            named.push(report);
-        }
-    }
-    if named.is_empty() {
+    let reports = || all.iter().flat_map(|results| &results.reports);
+    let mut named = reports().filter(|report| report.case == name).peekable();
+    if named.peek().is_none() {
+        let names: Vec<String> = reports()
+            .map(|report| format!("{:?}", report.case))
+            .collect();
         bail!("no case is named {name:?}; there are {}", names.join(", "));
     }
     for report in named {

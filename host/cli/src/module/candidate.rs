@@ -10,14 +10,17 @@ use std::{
 /// new`.
 const PLACES: [&str; 2] = ["", "target"];
 
+/// Directory of the cases beside a component.
+const TESTS: &str = "tests";
+
 /// Component and its file.
 pub struct Tried {
     /// Path of the file.
     pub file: PathBuf,
     /// Bytes of the component.
     pub bytes: Vec<u8>,
-    /// Default directory of the cases.
-    tests: PathBuf,
+    /// Directory of the component, which has that of the cases.
+    project: PathBuf,
 }
 
 impl Tried {
@@ -38,7 +41,7 @@ impl Tried {
         Ok(Tried {
             file,
             bytes,
-            tests: project.join("tests"),
+            project: project.to_owned(),
         })
     }
 
@@ -61,15 +64,20 @@ impl Tried {
 
     /// Returns the case files beside the component.
     pub fn cases(&self) -> Result<Vec<PathBuf>> {
-        let found = with_extension(&self.tests, "toml")?;
+        let found = case_files(&self.project)?;
         if found.is_empty() {
             bail!(
                 "there are no cases: name a file, or put some into {}/*.toml",
-                self.tests.display()
+                self.project.join(TESTS).display()
             );
         }
         Ok(found)
     }
+}
+
+/// Returns the case files of a project; none if it has no directory of them.
+pub fn case_files(project: &Path) -> Result<Vec<PathBuf>> {
+    with_extension(&project.join(TESTS), "toml")
 }
 
 fn of_project(dir: &Path) -> Result<PathBuf> {

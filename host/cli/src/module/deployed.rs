@@ -1,7 +1,7 @@
 //! `peal module list`, `disable`, `enable`, `reset` and `rollback`: modules of a running server.
 use crate::{
     admin,
-    args::{ModuleNameArgs, ModuleRollback, QueryArgs},
+    args::{ModuleNameArgs, ModuleRollback, QueryArgs, ServerArgs},
     table::{Side, table},
     units,
 };
@@ -20,12 +20,17 @@ use std::{
 /// Number of shown characters of a digest.
 const DIGEST: usize = 12;
 
+/// Returns the modules of a server.
+pub fn modules(at: ServerArgs) -> Result<ModuleList> {
+    match admin::request(at, &AdminRequest::Module(ModuleCall::List))?.0 {
+        AdminReply::Modules(list) => Ok(list),
+        reply => admin::unexpected(&reply),
+    }
+}
+
 /// Prints the modules.
 pub fn list(args: QueryArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::request(args.at, &AdminRequest::Module(ModuleCall::List))?;
-    let AdminReply::Modules(list) = reply else {
-        return admin::unexpected(&reply);
-    };
+    let list = modules(args.at)?;
     let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &list)?;
@@ -53,7 +58,7 @@ pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn request_change(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
+fn request_change(at: ServerArgs, call: ModuleCall) -> Result<Deployed> {
     match admin::request(at, &AdminRequest::Module(call))?.0 {
         AdminReply::Deployed(deployed) => Ok(deployed),
         reply => anyhow::bail!("the server sent an unexpected reply: {reply:?}"),

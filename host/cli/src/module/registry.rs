@@ -1,15 +1,14 @@
 //! `peal module push` and `pull`: modules as artefacts in registries.
 use crate::{
     args::{Pull, Push},
-    artifact_fetcher::bound_memory,
+    artifact_fetcher::{bound_memory, required_dir, user_settings},
     config, node,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{ArtifactReference, Config};
 use peal_modules::{Signature, SignatureError, artifact_dir, signature_place};
 use peal_registry::{
-    Annotations, ArtifactStore, NewArtifact, PulledArtifact, RegistryClient, RegistrySettings,
-    annotation, usual_credentials,
+    Annotations, ArtifactStore, NewArtifact, PulledArtifact, RegistryClient, annotation,
 };
 use peal_sandbox::{Inspection, ProducerTool};
 use semver::Version;
@@ -138,8 +137,7 @@ pub fn pull(args: &Pull) -> Result<ExitCode> {
     let pinned = reference.with_digest(pulled.digest.0);
     let mut out = crate::output::stdout();
     if args.store {
-        let directory =
-            artifact_dir(&config).context("artefacts have no directory: set registry.store_dir")?;
+        let directory = required_dir(artifact_dir(&config))?;
         ArtifactStore::at(&directory).put(&pulled.manifest_bytes, &pulled.component)?;
         writeln!(out, "{pinned} is in {}", directory.display())?;
         return Ok(ExitCode::SUCCESS);
@@ -186,11 +184,7 @@ fn write(pulled: &PulledArtifact, file: &Path) -> Result<()> {
 
 /// Returns a client with the user's own credentials, unless the configuration names others.
 fn client(config: &Config) -> Result<RegistryClient> {
-    let settings = RegistrySettings::from(&config.registry);
-    let settings = RegistrySettings {
-        credentials: settings.credentials.or_else(usual_credentials),
-        ..settings
-    };
+    let settings = user_settings(config);
     bound_memory(&settings)?;
     Ok(RegistryClient::new(settings)?)
 }

@@ -139,7 +139,7 @@ fn usual_comment(path: &Path) -> String {
 }
 
 /// Replaces a file atomically, since servers watch it.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     // In the same directory, since a rename does not cross file systems.
     let mut new = OsString::from(path);
     new.push(format!(".{}", std::process::id()));

@@ -1,4 +1,5 @@
 //! New project in TypeScript.
+use super::js;
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
@@ -26,19 +27,12 @@ const COMPILER: &str = r#"{
 const FORMAT: &str = "{ \"printWidth\": 120 }\n";
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
-    // The import needs the capability, which the manifest names for log channels only.
-    let sink = if roles.contains(&Role::LogChannel) {
-        "import * as sink from \"./sdk/js/sink.js\";\n"
-    } else {
-        ""
-    };
     let parts: Vec<&str> = roles
         .iter()
         .map(|role| template!("ts", ".txt", role))
         .collect();
-    let head = "// The module MODULE. Integers are exact to 2^53.\nimport * as peal from \"./sdk/js/peal.js\";\n";
     vec![
-        ("module.ts", format!("{head}{sink}\n{}", parts.join("\n"))),
+        ("module.ts", js::source(roles, "", &parts)),
         ("tsconfig.json", COMPILER.to_owned()),
         (".prettierrc", FORMAT.to_owned()),
     ]

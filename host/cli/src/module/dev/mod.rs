@@ -3,12 +3,12 @@ mod shadow;
 mod sources;
 
 use super::{
-    build::check,
-    candidate::Tried,
+    build::BuiltComponent,
+    candidate::case_files,
     case_results::{CaseResults, LogDisplay, changes, run_cases, run_file, table, usual_sinks},
 };
 use crate::{args::ModuleDev, interrupts::Interrupts, node, wait_message::WaitMessage};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use peal_build::{BuildTools, Install, Project};
 use peal_config::Sandbox;
 use peal_devtools::module_test::{CallRecords, Candidate, CaseFile, CaseReport};
@@ -19,7 +19,6 @@ use shadow::Shadow;
 use sources::SourceFiles;
 use std::{
     collections::BTreeMap,
-    fs,
     io::Write,
     path::PathBuf,
     process::ExitCode,
@@ -122,17 +121,15 @@ impl DevSession {
         let began = Instant::now();
         // The manifest may have changed.
         let project = Project::open(&self.dir)?;
-        let name = project.manifest.name.clone();
-        let bytes = {
+        let component = {
             let waiting = WaitMessage::new("building");
-            project.build(&self.tools, &mut |words| waiting.show(words))?
+            BuiltComponent::build(&project, &self.tools, &mut |words| waiting.show(words))?
         };
-        let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
-        check(&project, &inspection)?;
-        let file = self.dir.join(format!("{name}.wasm"));
-        if bytes != self.built {
-            fs::write(&file, &bytes).with_context(|| file.display().to_string())?;
+        // A server may watch the file.
+        if component.bytes != self.built {
+            component.write(&self.dir)?;
         }
+        let BuiltComponent { name, bytes, .. } = component;
         let mut out = crate::output::stdout();
         writeln!(
             out,
@@ -165,7 +162,7 @@ impl DevSession {
     fn results(&self, name: &str, bytes: &[u8]) -> Result<Vec<CaseResults>> {
         let sinks = usual_sinks();
         let of = self.candidate(name, bytes, &sinks);
-        let paths = Tried::find(&self.dir)?.cases().unwrap_or_default();
+        let paths = case_files(&self.dir)?;
         paths.iter().map(|path| run_file(&of, path)).collect()
     }
 

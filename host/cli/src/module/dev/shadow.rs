@@ -1,8 +1,11 @@
 //! Component of a project as a shadow at a running server: its file in a directory of modules.
-use crate::{admin, args::ServerArgs};
+use crate::{
+    args::ServerArgs,
+    module::{deployed, sign::replace},
+};
 use anyhow::{Context, Result, bail};
 use peal_sandbox::Digest;
-use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleStatus};
+use peal_server::admin::ModuleStatus;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -86,12 +89,7 @@ impl Shadow {
         let digest = Digest::of(bytes).to_string();
         let since = Instant::now();
         loop {
-            let list =
-                match admin::request(self.server.clone(), &AdminRequest::Module(ModuleCall::List))?
-                {
-                    (AdminReply::Modules(list), _) => list,
-                    (reply, _) => return admin::unexpected(&reply),
-                };
+            let list = deployed::modules(self.server.clone())?;
             // A user's module has the user's number before its name.
             let is_own =
                 |name: &str| name == self.name || name.ends_with(&format!("/{}", self.name));
@@ -131,12 +129,4 @@ fn state(module: &ModuleStatus) -> String {
         Some(failure) => format!("{}; the last failure: {failure}", module.state),
         None => module.state.to_string(),
     }
-}
-
-/// Replaces a file at once, so that a server never reads half of it.
-fn replace(file: &Path, bytes: &[u8]) -> Result<()> {
-    let mut new = file.as_os_str().to_owned();
-    new.push(".new");
-    let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, file));
-    written.with_context(|| format!("cannot write {}", file.display()))
 }
