@@ -1,14 +1,24 @@
-//! Requests that make the server hold something: published values, lookups that wait, groups and
-//! monitors.
+//! Requests that make the server hold something: published values, lookups that wait, groups,
+//! monitors and checkpoints.
 use super::{connection::AdmittedConnection, own_user, stay};
 use crate::raw_client::hello;
 use anyhow::{Context, Result, bail, ensure};
-use peal_model::{CommandCode, Info, Key, Nspace, Proc, Query, Rank, Request, Value, code, key};
+use peal_model::{
+    CommandCode, DataArray, Info, Key, Nspace, Proc, Query, Rank, Request, Status, Value, code, key,
+};
 use std::net::SocketAddr;
 
 /// Returns two procs of a job for a kind. A proc connects once.
 fn procs(job: &str, kind: &str) -> Result<[Proc; 2]> {
-    let kinds = ["published", "lookup", "monitor", "group", "query"];
+    let kinds = [
+        "published",
+        "lookup",
+        "monitor",
+        "group",
+        "partial-group",
+        "checkpoint",
+        "query",
+    ];
     let place = kinds.iter().position(|known| *known == kind);
     let first = 2 * u32::try_from(place.with_context(|| format!("unknown kind {kind:?}"))?)?;
     let nspace = Nspace::new(job)?;
@@ -45,6 +55,20 @@ fn request(kind: &str, procs: &[Proc; 2], number: usize) -> Result<Request> {
             procs: vec![procs[0].clone()],
             directives: Vec::new(),
         },
+        // The other proc never calls, so the server holds the call alone.
+        "partial-group" => Request::GroupConstruct {
+            group: Some(name.as_str().into()),
+            procs: procs.to_vec(),
+            directives: Vec::new(),
+        },
+        // The proc never says that its checkpoint is made.
+        "checkpoint" => Request::JobControl {
+            targets: vec![procs[0].clone()],
+            directives: vec![
+                Info::new(key::PMIX_JOB_CTRL_CHECKPOINT, Value::string(&name)),
+                Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&name)),
+            ],
+        },
         "query" => Request::Query {
             queries: vec![Query {
                 keys: vec![Some(key::PMIX_QUERY_MEMORY_USAGE.0.into())],
@@ -55,11 +79,33 @@ fn request(kind: &str, procs: &[Proc; 2], number: usize) -> Result<Request> {
     })
 }
 
+/// Returns the request that must succeed before one of this kind can.
+fn preparation(kind: &str) -> Option<Request> {
+    let method = Info::new(
+        key::PMIX_JOB_CTRL_CHECKPOINT_EVENT,
+        Value::Status(Status(-4244)),
+    );
+    let methods = Value::DataArray(DataArray::infos(vec![method]));
+    (kind == "checkpoint").then(|| Request::JobControl {
+        targets: Vec::new(),
+        directives: vec![Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_METHOD, methods)],
+    })
+}
+
+fn connect(server: SocketAddr, proc: &Proc, kind: &str) -> Result<AdmittedConnection> {
+    let mut connection = AdmittedConnection::connect(server, &hello(proc.clone()))?;
+    if let Some(request) = preparation(kind) {
+        let status = connection.ask(&request)?;
+        ensure!(status.is_success(), "the preparation fails: {status}");
+    }
+    Ok(connection)
+}
+
 /// Sends this number of requests of a kind as a proc of a job, without waiting for answers. Prints
 /// the first status that is no success, and stays.
 pub fn attack(server: SocketAddr, job: &str, kind: &str, count: usize) -> Result<()> {
     let procs = procs(job, kind)?;
-    let mut attacker = AdmittedConnection::connect(server, &hello(procs[0].clone()))?;
+    let mut attacker = connect(server, &procs[0], kind)?;
     let mut command = CommandCode::Publish;
     for number in 0..count {
         let request = request(kind, &procs, number)?;
@@ -100,8 +146,8 @@ pub fn query_flood(server: SocketAddr, job: &str, open: usize) -> Result<()> {
 pub fn victim(server: SocketAddr, job: &str, kind: &str) -> Result<()> {
     let procs = procs(job, kind)?;
     let [mut victim, mut other] = [
-        AdmittedConnection::connect(server, &hello(procs[0].clone()))?,
-        AdmittedConnection::connect(server, &hello(procs[1].clone()))?,
+        connect(server, &procs[0], kind)?,
+        connect(server, &procs[1], kind)?,
     ];
     let request = request(kind, &procs, 0)?;
     if kind == "query" {
@@ -111,9 +157,13 @@ pub fn victim(server: SocketAddr, job: &str, kind: &str) -> Result<()> {
         }
     }
     victim.send(&request, 1)?;
-    if kind == "lookup" {
-        let status = other.ask(&publish("held.lookup.0")?)?;
-        ensure!(status.is_success(), "a value is not published: {status}");
+    match kind {
+        "lookup" => {
+            let status = other.ask(&publish("held.lookup.0")?)?;
+            ensure!(status.is_success(), "a value is not published: {status}");
+        }
+        "partial-group" => other.send(&request, 1)?,
+        _ => {}
     }
     println!("{}", victim.reply(request.command())?.status());
     Ok(())

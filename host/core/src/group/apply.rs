@@ -7,7 +7,7 @@ use super::{
     local_collectives::{CallSelection, LateCallers},
     message::about,
 };
-use crate::{MonotonicTime, request_id::RequestId};
+use crate::{MonotonicTime, quota::Quota, request_id::RequestId};
 use peal_model::{Info, Proc, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -279,6 +279,9 @@ impl Groups {
             );
         }
         for (to, _) in waited {
+            if failure.is_full() {
+                self.refusals.count(key.uid, Quota::Groups);
+            }
             self.answer(to, GroupCallResult::failed(key, failure.clone()));
         }
     }

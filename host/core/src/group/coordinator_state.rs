@@ -236,11 +236,7 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
     ) {
         if self.is_full(key, at) {
-            let reason = format_args!(
-                "the user has {} groups, which is the limit",
-                at.settings.max_per_user
-            );
-            let failure = GroupFailure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
+            let failure = GroupFailure::full(at.settings.max_per_user);
             return self.refuse(from, key, parts, failure);
         }
         match self

@@ -255,6 +255,17 @@ impl LocalCollectives {
             .is_some_and(|party| party.holds(proc))
     }
 
+    /// Returns the groups for whose construct local procs wait.
+    pub(super) fn under_construction(&self) -> impl Iterator<Item = &GroupKey> {
+        self.parties.of(GroupOperation::Construct).keys()
+    }
+
+    /// Returns true if a local proc waits for the construct of a group.
+    pub(super) fn is_under_construction(&self, key: &GroupKey) -> bool {
+        let parties = self.parties.of(GroupOperation::Construct);
+        parties.contains_key(key)
+    }
+
     /// Returns true if a waiting caller names the same procs.
     pub(super) fn is_named(&self, key: &GroupKey, named: &NamedProcs) -> bool {
         let party = self.parties.of(GroupOperation::Construct).get(key);

@@ -269,6 +269,22 @@ impl GroupFailure {
         }
     }
 
+    /// Returns the failure of a construct by a user that has as many groups as it may have.
+    pub(super) fn full(max: usize) -> GroupFailure {
+        GroupFailure::new(
+            code::PMIX_ERR_OUT_OF_RESOURCE,
+            format_args!(
+                "the user has {max} groups, those under construction included, which is the limit \
+                 (group.max_per_user)"
+            ),
+        )
+    }
+
+    /// Returns true if the user has as many groups as it may have.
+    pub(super) fn is_full(&self) -> bool {
+        self.status == code::PMIX_ERR_OUT_OF_RESOURCE
+    }
+
     pub(super) fn exists(key: &GroupKey) -> GroupFailure {
         GroupFailure::new(
             code::PMIX_ERR_EXISTS,

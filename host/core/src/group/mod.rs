@@ -48,7 +48,11 @@ pub use over_nodes::{
 pub use parse::{GroupError, ParsedConstruct, name, read, timeout};
 pub use refusal::GroupRefusal;
 
-use crate::{MonotonicTime, request_id::RequestId};
+use crate::{
+    MonotonicTime,
+    quota::{Quota, QuotaRefusals, QuotaReport},
+    request_id::RequestId,
+};
 use coordinator_state::CoordinatorState;
 use directory::{JobDirectory, ProcLocation};
 use established::LocalGroup;
@@ -185,6 +189,7 @@ pub struct Groups {
     own: VecDeque<(GroupMessage, MonotonicTime)>,
     watches: LossWatches,
     host_calls: HostCalls,
+    refusals: QuotaRefusals,
     steps: Vec<GroupAction>,
     /// The next deadline. It is queried far more often than it changes, so it is stored.
     due: Option<MonotonicTime>,
@@ -209,6 +214,7 @@ impl Groups {
             own: VecDeque::new(),
             watches: LossWatches::default(),
             host_calls: HostCalls::default(),
+            refusals: QuotaRefusals::default(),
             steps: Vec::new(),
             due: None,
         }
@@ -437,6 +443,13 @@ impl Groups {
         self.known.iter().map(|(key, known)| (key, &known.formed))
     }
 
+    /// Adds the groups of each user, and how often one was refused, to a report.
+    pub fn report_quotas(&self, report: &mut QuotaReport) {
+        report.limit(Quota::Groups, self.settings.max_per_user, None);
+        report.hold(Quota::Groups, self.held().map(|key| (key.uid, 1)));
+        report.refuse(&self.refusals);
+    }
+
     /// Returns the members of a group with local members, in their order.
     pub fn members(&self, key: &GroupKey) -> Option<Vec<Proc>> {
         self.known
@@ -507,8 +520,34 @@ impl Groups {
             {
                 Ok(())
             }
-            (Some(construct), None) => self.check_possible(construct),
+            (Some(construct), None) => {
+                self.check_possible(construct)?;
+                self.check_room(key)
+            }
         }
+    }
+
+    /// Refuses a further group of a user that has as many as it may have. The coordinator counts those
+    /// whose local participants have all called; here the others count, too.
+    fn check_room(&self, key: &GroupKey) -> Result<(), GroupFailure> {
+        let max = self.settings.max_per_user;
+        if !self.collectives.is_under_construction(key) && self.held_by(key.uid) >= max {
+            Err(GroupFailure::full(max))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns the number of a user's groups with local members, those under construction included.
+    fn held_by(&self, uid: u32) -> usize {
+        let held = self.held().filter(|key| key.uid == uid);
+        held.count()
+    }
+
+    fn held(&self) -> impl Iterator<Item = &GroupKey> {
+        self.known
+            .keys()
+            .chain(self.collectives.under_construction())
     }
 
     /// Refuses constructs that this server knows to be impossible.

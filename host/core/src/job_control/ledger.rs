@@ -3,7 +3,11 @@
 use super::{
     Checkpoint, ControlState, JobAction, JobControlError, NotDone, RequestSelector, STATUS,
 };
-use crate::{MonotonicTime, policy, request_id::RequestId};
+use crate::{
+    MonotonicTime, policy,
+    quota::{Quota, QuotaRefusals, QuotaReport},
+    request_id::RequestId,
+};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -277,6 +281,7 @@ pub(crate) struct JobControlLedger {
     open: usize,
     next: u64,
     max: usize,
+    refusals: QuotaRefusals,
 }
 
 impl JobControlLedger {
@@ -289,6 +294,7 @@ impl JobControlLedger {
             open: 0,
             next: 0,
             max,
+            refusals: QuotaRefusals::default(),
         }
     }
 
@@ -314,6 +320,9 @@ impl JobControlLedger {
             let own = open().filter(|other| uid(other) == uid(&entry)).count();
             // Rounded up, so that a limit of one leaves each user able to make a request.
             if self.open >= self.max || own >= self.max.div_ceil(2) {
+                if let Some(uid) = uid(&entry) {
+                    self.refusals.count(uid, Quota::JobControlRequests);
+                }
                 return Err(JobControlError::Full { max: self.max });
             }
             self.open += 1;
@@ -326,10 +335,19 @@ impl JobControlLedger {
         Ok(id)
     }
 
-    /// Returns the users of the open requests, each once for each request.
-    pub(crate) fn open_by_user(&self) -> impl Iterator<Item = (u32, usize)> {
+    /// Adds the open requests of each user, and how often one was refused, to a report.
+    pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
+        report.limit(
+            Quota::JobControlRequests,
+            self.max.div_ceil(2),
+            Some(self.max),
+        );
         let open = self.entries.values().filter(|entry| entry.is_open());
-        open.filter_map(|entry| Some((entry.identity?.uid, 1)))
+        report.hold(
+            Quota::JobControlRequests,
+            open.filter_map(|entry| Some((entry.identity?.uid, 1))),
+        );
+        report.refuse(&self.refusals);
     }
 
     /// Returns an id that no request has had. Later requests have this id or higher ones.

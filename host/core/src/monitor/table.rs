@@ -5,7 +5,11 @@ use super::{
         Beats, FileCheck, FileMonitor, Going, MonitorEntry, MonitorKind, Rate, SampleState, next,
     },
 };
-use crate::{MonotonicTime, request_id::RequestId};
+use crate::{
+    MonotonicTime,
+    quota::{Quota, QuotaRefusals, QuotaReport},
+    request_id::RequestId,
+};
 use peal_model::{Event, Nspace, Proc};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,6 +108,7 @@ pub(crate) struct MonitorTable {
     entries: BTreeMap<MonitorId, MonitorEntry>,
     procs: BTreeMap<Proc, Own>,
     users: BTreeMap<u32, UserMonitors>,
+    refusals: QuotaRefusals,
     files: usize,
     queue: BTreeSet<(MonotonicTime, MonitorId)>,
     /// Monitors whose timers begin with the next tick.
@@ -121,6 +126,7 @@ impl MonitorTable {
             entries: BTreeMap::new(),
             procs: BTreeMap::new(),
             users: BTreeMap::new(),
+            refusals: QuotaRefusals::default(),
             files: 0,
             queue: BTreeSet::new(),
             fresh: Vec::new(),
@@ -151,7 +157,11 @@ impl MonitorTable {
             NewMonitor::Usage(sampling, _) => (sampling.id.clone(), false),
         };
         // Before the number is taken, so that a refused request uses up none.
-        self.admit(requester, uid, id.as_ref(), of_file)?;
+        let admitted = self.admit(requester, uid, id.as_ref(), of_file);
+        if let Err(MonitorError::TooMany { .. }) = admitted {
+            self.refusals.count(uid, Quota::Monitors);
+        }
+        admitted?;
         self.next += 1;
         let number = MonitorId(self.next);
         let kind = match beginning {
@@ -271,9 +281,16 @@ impl MonitorTable {
         }
     }
 
-    /// Returns the number of monitors of each user.
-    pub(crate) fn by_user(&self) -> impl Iterator<Item = (u32, usize)> {
-        self.users.iter().map(|(uid, held)| (*uid, held.watches))
+    /// Adds what each user holds, and how often it was refused, to a report.
+    pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
+        let total = self.limits.total;
+        report.limit(Quota::Monitors, total.div_ceil(2), Some(total));
+        let held = self.users.iter();
+        report.hold(
+            Quota::Monitors,
+            held.map(|(uid, held)| (*uid, held.watches)),
+        );
+        report.refuse(&self.refusals);
     }
 
     fn find_by_name(&self, requester: &Proc, id: &str) -> Option<MonitorId> {

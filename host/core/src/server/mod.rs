@@ -44,7 +44,7 @@ use crate::{
     job_control::{ControlId, ControlResult, NotDone},
     monitor::{FileStat, MonitorId},
     psets::{Pset, PsetError, Psets},
-    quota::{Quota, QuotaReport},
+    quota::QuotaReport,
     user_scope::UserScope,
 };
 pub use crate::{
@@ -209,13 +209,9 @@ impl ServerState {
         self.data.report_quotas(report, settings);
         self.events.retained().report_quotas(report);
         self.gate.report_quotas(report, settings);
-        self.controls.report_quotas(report, settings);
-        self.monitors.report_quotas(report, settings);
-        report.limit(Quota::Groups, settings.groups.max_per_user, None);
-        report.hold(
-            Quota::Groups,
-            self.groups.known().map(|(group, _)| (group.uid, 1)),
-        );
+        self.controls.report_quotas(report);
+        self.monitors.report_quotas(report);
+        self.groups.report_quotas(report);
     }
 
     /// Returns the user that a proc or tool runs as, if it is known.

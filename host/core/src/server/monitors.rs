@@ -13,7 +13,7 @@ use crate::{
         MonitorId, MonitorTable, NewMonitor, SampleUse,
     },
     policy,
-    quota::{Quota, QuotaReport},
+    quota::QuotaReport,
     user_scope::UserScope,
 };
 use peal_model::{
@@ -59,10 +59,8 @@ impl Monitors {
     }
 
     /// Adds the monitors of each user to a report.
-    pub(super) fn report_quotas(&self, report: &mut QuotaReport, settings: &StateSettings) {
-        let total = settings.monitors.total;
-        report.limit(Quota::Monitors, total.div_ceil(2), Some(total));
-        report.hold(Quota::Monitors, self.table.by_user());
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport) {
+        self.table.report_quotas(report);
     }
 
     /// Returns the time at which [`Monitors::tick`] has something to do next.

@@ -13,8 +13,9 @@ mod random;
 mod scenario;
 mod sim;
 
-use peal_core::group::{
-    ConstructDirectives, ConstructRequest, ConstructRole, GroupCallResult, ServerId,
+use peal_core::{
+    group::{ConstructDirectives, ConstructRequest, ConstructRole, GroupCallResult, ServerId},
+    quota::Quota,
 };
 use peal_model::{Proc, code};
 use scenario::Weather;
@@ -83,6 +84,38 @@ fn groups_of_one_user_are_bounded() {
     let is_formed = |answers: &[GroupCallResult]| matches!(answers, [GroupCallResult::Formed(_)]);
     let formed = sim.made.iter().filter(|made| is_formed(&made.answers));
     assert_eq!((formed.count(), sim.made.len()), (most, most + 1));
+}
+
+#[test]
+fn constructs_that_local_procs_do_not_join_are_charged_to_their_user() {
+    let mut sim = Sim::new(1, 2, 1, Order::First);
+    let most = sim::settings().max_per_user;
+    let both = leader(&[Proc::all(nspace(1))]);
+    for number in 0..=most {
+        sim.construct(&proc(1, 0), &format!("group-{number}"), both.clone(), None);
+    }
+    sim.deliver_all();
+    let answers = |sim: &Sim| {
+        sim.made
+            .iter()
+            .map(|made| made.answers.len())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&sim)[..most], vec![0; most], "they wait");
+    let refused = |made: &sim::Made| Sim::status(&made.answers[0]);
+    assert_eq!(refused(&sim.made[most]), code::PMIX_ERR_OUT_OF_RESOURCE);
+    let report = sim.quotas(1);
+    let used = report.users.values().next().unwrap()[&Quota::Groups];
+    assert_eq!((used.held, used.refused), (most as u64, 1));
+    // The other proc joins a group that is under construction, and no further one.
+    sim.construct(&proc(1, 1), "group-0", both.clone(), None);
+    sim.construct(&proc(1, 1), "another", both, None);
+    sim.deliver_all();
+    assert!(matches!(
+        sim.made[0].answers[..],
+        [GroupCallResult::Formed(_)]
+    ));
+    assert_eq!(refused(&sim.made[most + 2]), code::PMIX_ERR_OUT_OF_RESOURCE);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use peal_core::{
         GroupCallResult, GroupKey, GroupMessage, GroupName, GroupRefusal, GroupSettings, Groups,
         JobSummary, ServerId,
     },
+    quota::QuotaReport,
     server::{PeerId, RequestId},
 };
 use peal_model::{Info, Nspace, Proc, Rank, Status, Text, UserIdentity, Value, code, key};
@@ -486,6 +487,13 @@ impl Sim {
             }
         }
         Ok(())
+    }
+
+    /// Returns what the users hold at a server.
+    pub fn quotas(&self, server: u32) -> QuotaReport {
+        let mut report = QuotaReport::default();
+        self.servers[&ServerId(server)].report_quotas(&mut report);
+        report
     }
 
     pub fn status(answer: &GroupCallResult) -> Status {

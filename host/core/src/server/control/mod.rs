@@ -2,9 +2,7 @@
 
 mod checkpoints;
 
-use super::{
-    Action, EventDelivery, RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable,
-};
+use super::{Action, EventDelivery, RequestId, ServerContext, Upcall, clients::ClientTable};
 use crate::{
     MonotonicTime,
     job_control::{
@@ -14,7 +12,7 @@ use crate::{
         RequestedAction, Requestor, STATUS,
     },
     policy,
-    quota::{Quota, QuotaReport},
+    quota::QuotaReport,
     targets::ResolvedTargets,
 };
 use peal_model::{
@@ -56,10 +54,8 @@ impl JobControlRequests {
     }
 
     /// Adds the open requests of each user to a report.
-    pub(super) fn report_quotas(&self, report: &mut QuotaReport, settings: &StateSettings) {
-        let total = settings.max_controls;
-        report.limit(Quota::JobControlRequests, total.div_ceil(2), Some(total));
-        report.hold(Quota::JobControlRequests, self.ledger.open_by_user());
+    pub(super) fn report_quotas(&self, report: &mut QuotaReport) {
+        self.ledger.report_quotas(report);
     }
 
     /// Drops the declarations of a proc.

@@ -1,6 +1,6 @@
 //! Retained events: for late registrations, for returning and lagging peers, and the bounds.
 use super::*;
-use crate::retained::RetentionLimits;
+use crate::{quota::Quota, retained::RetentionLimits};
 use peal_model::Infos;
 use std::sync::Arc;
 
