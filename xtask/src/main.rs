@@ -1,4 +1,4 @@
-//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `bench`, `labs`,
+//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `fuzz`, `bench`, `labs`,
 //! `guests`, `libpmix`, `dist`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
@@ -10,6 +10,7 @@ mod demo;
 mod deny;
 mod dist;
 mod docs;
+mod fuzz;
 mod graphs;
 mod guests;
 mod ignored;
@@ -67,6 +68,7 @@ enum Task {
     Lint,
     /// Search for faults for some time: by fuzzing, and by property tests with many more cases
     Soak(soak::Soak),
+    Fuzz(fuzz::Fuzz),
     Bench(bench::Bench),
     Labs(labs::Labs),
     /// Build the components in `guests/` into `target/guests`.
@@ -147,6 +149,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Test { args } => test::run(root, &args),
         Task::Lint => lint::run(root),
         Task::Soak(soak) => soak.run(root),
+        Task::Fuzz(fuzz) => fuzz.run(root),
         Task::Bench(bench) => bench.run(root),
         Task::Labs(labs) => labs.run(root),
         Task::Guests => guests::build(root).map(drop),

@@ -1,26 +1,12 @@
 //! `cargo xtask soak`: searches for faults that the tests do not find, for a chosen time.
 use crate::{
     c_programs,
-    command::{cargo, run, run_quietly},
-    libpmix, needs, test_servers,
+    command::{cargo, run},
+    fuzz, libpmix, needs, test_servers,
 };
-use anyhow::{Context, Result};
-use std::{path::Path, time::SystemTime};
+use anyhow::Result;
+use std::path::Path;
 
-const FUZZ_TARGETS: [&str; 11] = [
-    "handshake",
-    "message",
-    "relay",
-    "stub",
-    "helper",
-    "calls",
-    "trail",
-    "signer",
-    "admin",
-    "modules",
-    "lift",
-];
-const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
 const KILLS: u32 = 100;
 const FLOOD: u32 = 1_000_000;
@@ -42,41 +28,9 @@ impl Soak {
     /// Fuzzes the code that reads bytes from outside, starting with recorded messages. Then attacks
     /// servers with fuzzed requests, and runs the property tests with many cases.
     pub fn run(&self, root: &Path) -> Result<()> {
-        let seed = self.seed.map_or_else(seed_of_the_moment, Ok)?;
+        let seed = self.seed.map_or_else(fuzz::seed_of_the_moment, Ok)?;
         println!("seed {seed}");
-        if run_quietly(cargo(root).args(["fuzz", "--version"])).is_err() {
-            println!("installing cargo-fuzz (once)");
-            run(cargo(root).args(["install", "--quiet", "--locked", "cargo-fuzz"]))?;
-        }
-        for (package, example) in [("peal-wire", "seeds"), ("peal-proxy", "relay_seeds")] {
-            run(cargo(root).args([
-                "run",
-                "--quiet",
-                "--package",
-                package,
-                "--example",
-                example,
-                "--",
-                CORPUS,
-            ]))?;
-        }
-        for target in FUZZ_TARGETS {
-            println!("\n== fuzzing {target} for {} s, seed {seed}", self.seconds);
-            let mut fuzz = cargo(root);
-            // The sanitizers need a nightly compiler; this variable lets other compilers use them.
-            fuzz.env("RUSTC_BOOTSTRAP", "1").args([
-                "fuzz",
-                "run",
-                "--fuzz-dir",
-                "tests/fuzz",
-                target,
-                "--",
-            ]);
-            run(fuzz.args([
-                format!("-max_total_time={}", self.seconds),
-                format!("-seed={seed}"),
-            ]))?;
-        }
+        fuzz::all(root, self.seconds, seed)?;
         println!("\n== fuzzed requests for {} s, seed {seed}", self.seconds);
         let mut requests = cargo(root);
         requests
@@ -179,14 +133,6 @@ impl Soak {
         println!("\nnothing found; seed {seed}");
         Ok(())
     }
-}
-
-/// Returns a seed from the clock. It is never zero, which libFuzzer takes for "any".
-fn seed_of_the_moment() -> Result<u32> {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .context("the clock is before 1970")?;
-    Ok(now.subsec_nanos() | 1)
 }
 
 /// Runs the tests of this name with as many events as a soak has.
