@@ -8,7 +8,7 @@ use super::{
     processes::{self, UserProcess},
     programs::Programs,
     registering::{self, Installed},
-    siege::{self, SiegeCounts},
+    siege::{self, CoreUse, SiegeCounts},
     start, turns,
 };
 use crate::mpi::Release;
@@ -57,7 +57,7 @@ pub enum MeasuredWork {
         count: u32,
     },
     /// Work of a victim, alone and then beside all attacks at once.
-    Siege { counts: SiegeCounts },
+    Siege { cores: CoreUse, counts: SiegeCounts },
     /// Registrations of jobs.
     Register { installed: Installed, count: u32 },
     /// Starts of a server with all its processes.
@@ -224,7 +224,7 @@ impl Arm {
                 attack,
                 count,
             } => attacking::time(programs, *work, *attack, *count)?,
-            MeasuredWork::Siege { counts } => siege::times(programs, *counts)?,
+            MeasuredWork::Siege { cores, counts } => siege::times(programs, *cores, *counts)?,
             MeasuredWork::Register { installed, count } => {
                 registering::time(programs, *installed, *count)?
             }

@@ -36,9 +36,57 @@ pub struct SiegeCounts {
     pub calls: u32,
 }
 
+/// Cores of the attacker's processes and the victim's. The server runs on all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CoreUse {
+    /// One core each, as batch systems bind jobs of a node.
+    Apart,
+    /// All cores: the kernel divides them among the attacker's processes and the victim's, whatever
+    /// the server does.
+    Shared,
+}
+
+/// Side of a process in a siege.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    Attacker,
+    Victim,
+}
+
+impl CoreUse {
+    /// Returns the name, which the arms have.
+    pub fn name(self) -> &'static str {
+        match self {
+            CoreUse::Apart => "apart",
+            CoreUse::Shared => "shared",
+        }
+    }
+
+    /// Returns a command that runs another on the cores of its side.
+    fn bound(self, side: Side, command: &Command) -> Command {
+        let core = match side {
+            Side::Attacker => "0",
+            Side::Victim => "1",
+        };
+        let mut bound = match self {
+            CoreUse::Apart => {
+                let mut bound = Command::new("taskset");
+                bound.args(["--cpu-list", core]).arg(command.get_program());
+                bound
+            }
+            CoreUse::Shared => Command::new(command.get_program()),
+        };
+        bound.args(command.get_args());
+        if let Some(directory) = command.get_current_dir() {
+            bound.current_dir(directory);
+        }
+        bound
+    }
+}
+
 /// Measures the median and the 99th percentile of the times of a victim's work in microseconds:
 /// first alone, with `alone_` before the names, and then beside the attacks.
-pub fn times(programs: &Programs, counts: SiegeCounts) -> Result<Values> {
+pub fn times(programs: &Programs, cores: CoreUse, counts: SiegeCounts) -> Result<Values> {
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
     let own = directory.path("users/own");
@@ -54,9 +102,15 @@ pub fn times(programs: &Programs, counts: SiegeCounts) -> Result<Values> {
         ])?;
     }
     let environment = directory.ask(&["job", "environment", &job_of(VICTIM), "--rank", "0"])?;
-    let alone = work(programs, &directory, &environment, counts)?;
-    let attacks = attacks(programs, &directory, &environment)?;
-    let beside = work(programs, &directory, &environment, counts)?;
+    let site = BesiegedServer {
+        programs,
+        directory: &directory,
+        environment: &environment,
+        cores,
+    };
+    let alone = site.work(counts)?;
+    let attacks = site.attacks()?;
+    let beside = site.work(counts)?;
     attacks.into_iter().try_for_each(RunningAttack::end)?;
     directory.stop(server)?;
     let alone = alone
@@ -90,79 +144,97 @@ fn configuration(programs: &Programs, directory: &ServerDirectory<'_>) -> String
     )
 }
 
-/// Measures the victim's work once.
-fn work(
-    programs: &Programs,
-    directory: &ServerDirectory<'_>,
-    environment: &str,
-    counts: SiegeCounts,
-) -> Result<Values> {
-    let socket = directory.path("run/admin.sock");
-    let socket = path(&socket)?;
-    let measured = |mut command: Command| -> Result<Values> {
-        command.envs(environment.lines().filter_map(|line| line.split_once('=')));
-        launch::values(&launch::finish(command, &Scratch::new()?)?)
-    };
-    let count = counts.events.to_string();
-    let events = measured(by_user(programs, VICTIM, &["beside-events", &count]))?;
-    let by_root = |args: [&str; 2]| {
-        let mut command = Command::new(&programs.attack);
-        command.args(args);
-        command
-    };
-    let mut launcher = by_root(["beside-launches", socket]);
-    launcher.args([VICTIM.to_string(), counts.launches.to_string()]);
-    let mut admin = by_root(["beside-calls", socket]);
-    admin.arg(counts.calls.to_string());
-    Ok([events, measured(launcher)?, measured(admin)?].concat())
+/// Server with an attacker and a victim.
+struct BesiegedServer<'a> {
+    programs: &'a Programs,
+    directory: &'a ServerDirectory<'a>,
+    /// Environment of a proc of the victim.
+    environment: &'a str,
+    cores: CoreUse,
 }
 
-/// Begins all attacks, and waits until they are at work.
-fn attacks(
-    programs: &Programs,
-    directory: &ServerDirectory<'_>,
-    environment: &str,
-) -> Result<Vec<RunningAttack>> {
-    let address = environment.lines().find_map(|line| {
-        line.strip_prefix("PMIX_SERVER_URI41=")?
-            .split_once("tcp4://")
-    });
-    let (_, address) = address.context("no environment has the address of the server")?;
-    let own = directory.path("users/own");
-    let component = |name: &str| programs.components.join(name).with_extension("wasm");
-    // A module of the attacker that exceeds its limits, and more that take long to compile.
-    let breaker = own.join("breaker.wasm");
-    fs::copy(component("limit-breaker"), &breaker)?;
-    give(&breaker)?;
-    let settings = own.join("breaker.toml");
-    fs::write(
-        &settings,
-        "name = \"breaker\"\npath = \"breaker.wasm\"\ncodes = [-3997]\nevent_classes = \"both\"\n",
-    )?;
-    give(&settings)?;
-    let base = directory.path("noop.wasm");
-    fs::copy(component("noop"), &base)?;
-    let install = ["install-components", path(&own)?, path(&base)?, COMPONENTS];
-    launch::finish(by_user(programs, ATTACKER, &install), &Scratch::new()?)?;
-    let job = job_of(ATTACKER);
-    let socket = directory.path("run/admin.sock");
-    // Those with connections of their own begin before the last takes all that are left.
-    let attacks: [&[&str]; 8] = [
-        &["module-bombs", address, "64"],
-        &["parked-values", address, &job, "16"],
-        &["decision-flood", address, "4", "2000"],
-        &["log-flood", address, "site.log.slow", "4", "2000"],
-        &["silent-calls", path(&socket)?, "16"],
-        &["junk", address, "1000000000"],
-        &["many-tools", address, "256"],
-        &["silent-sockets", address, "4096"],
-    ];
-    let started = attacks
-        .iter()
-        .map(|args| RunningAttack::start(by_user(programs, ATTACKER, args)))
-        .collect::<Result<Vec<_>>>()?;
-    check_shares(directory)?;
-    Ok(started)
+impl BesiegedServer<'_> {
+    /// Measures the victim's work once.
+    fn work(&self, counts: SiegeCounts) -> Result<Values> {
+        let BesiegedServer {
+            programs,
+            directory,
+            environment,
+            cores,
+        } = *self;
+        let socket = directory.path("run/admin.sock");
+        let socket = path(&socket)?;
+        let measured = |command: Command| -> Result<Values> {
+            let mut command = cores.bound(Side::Victim, &command);
+            command.envs(environment.lines().filter_map(|line| line.split_once('=')));
+            launch::values(&launch::finish(command, &Scratch::new()?)?)
+        };
+        let count = counts.events.to_string();
+        let events = measured(by_user(programs, VICTIM, &["beside-events", &count]))?;
+        let by_root = |args: [&str; 2]| {
+            let mut command = Command::new(&programs.attack);
+            command.args(args);
+            command
+        };
+        let mut launcher = by_root(["beside-launches", socket]);
+        launcher.args([VICTIM.to_string(), counts.launches.to_string()]);
+        let mut admin = by_root(["beside-calls", socket]);
+        admin.arg(counts.calls.to_string());
+        Ok([events, measured(launcher)?, measured(admin)?].concat())
+    }
+
+    /// Begins all attacks, and waits until they are at work.
+    fn attacks(&self) -> Result<Vec<RunningAttack>> {
+        let BesiegedServer {
+            programs,
+            directory,
+            environment,
+            cores,
+        } = *self;
+        let address = environment.lines().find_map(|line| {
+            line.strip_prefix("PMIX_SERVER_URI41=")?
+                .split_once("tcp4://")
+        });
+        let (_, address) = address.context("no environment has the address of the server")?;
+        let own = directory.path("users/own");
+        let component = |name: &str| programs.components.join(name).with_extension("wasm");
+        // A module of the attacker that exceeds its limits, and more that take long to compile.
+        let breaker = own.join("breaker.wasm");
+        fs::copy(component("limit-breaker"), &breaker)?;
+        give(&breaker)?;
+        let settings = own.join("breaker.toml");
+        fs::write(
+            &settings,
+            "name = \"breaker\"\npath = \"breaker.wasm\"\ncodes = [-3997]\nevent_classes = \"both\"\n",
+        )?;
+        give(&settings)?;
+        let base = directory.path("noop.wasm");
+        fs::copy(component("noop"), &base)?;
+        let install = ["install-components", path(&own)?, path(&base)?, COMPONENTS];
+        launch::finish(by_user(programs, ATTACKER, &install), &Scratch::new()?)?;
+        let job = job_of(ATTACKER);
+        let socket = directory.path("run/admin.sock");
+        // Those with connections of their own begin before the last takes all that are left.
+        let attacks: [&[&str]; 8] = [
+            &["module-bombs", address, "64"],
+            &["parked-values", address, &job, "16"],
+            &["decision-flood", address, "4", "2000"],
+            &["log-flood", address, "site.log.slow", "4", "2000"],
+            &["silent-calls", path(&socket)?, "16"],
+            &["junk", address, "1000000000"],
+            &["many-tools", address, "256"],
+            &["silent-sockets", address, "4096"],
+        ];
+        let started = attacks
+            .iter()
+            .map(|args| {
+                let attack = by_user(programs, ATTACKER, args);
+                RunningAttack::start(cores.bound(Side::Attacker, &attack))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        check_shares(directory)?;
+        Ok(started)
+    }
 }
 
 /// Fails unless the attacker has taken what it can get.

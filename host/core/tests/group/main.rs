@@ -87,7 +87,7 @@ fn groups_of_one_user_are_bounded() {
 }
 
 #[test]
-fn constructs_that_local_procs_do_not_join_are_charged_to_their_user() {
+fn constructs_that_local_procs_do_not_join_are_charged() {
     let mut sim = Sim::new(1, 2, 1, Order::First);
     let most = sim::settings().max_per_user;
     let both = leader(&[Proc::all(nspace(1))]);

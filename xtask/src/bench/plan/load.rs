@@ -1,7 +1,11 @@
 //! Work beside attacks and registrations.
 use super::{Plan, ResultBound, metric};
 use crate::bench::{
-    Group, arm::MeasuredWork, attacking::VictimWork, registering::Installed, siege::SiegeCounts,
+    Group,
+    arm::MeasuredWork,
+    attacking::VictimWork,
+    registering::Installed,
+    siege::{CoreUse, SiegeCounts},
 };
 
 impl Plan {
@@ -48,34 +52,49 @@ impl Plan {
             launches: self.size.of(500),
             calls: self.size.of(2000),
         };
-        self.arm("siege".to_owned(), MeasuredWork::Siege { counts });
-        for (what, name, alone) in [
-            (
-                "an event, 99th percentile",
-                "event_us_p99",
-                "alone_event_us_p99",
-            ),
-            ("an event, median", "event_us", "alone_event_us"),
-            (
-                "a launch, 99th percentile",
-                "launch_us_p99",
-                "alone_launch_us_p99",
-            ),
-            ("a launch, median", "launch_us", "alone_launch_us"),
-            (
-                "an admin call, 99th percentile",
-                "call_us_p99",
-                "alone_call_us_p99",
-            ),
-            ("an admin call, median", "call_us", "alone_call_us"),
+        for (cores, note) in [
+            (CoreUse::Apart, "on a core of its own"),
+            (CoreUse::Shared, "on the attacker's cores"),
         ] {
-            let must = if name.ends_with("_p99") {
-                ResultBound::RatioAtMost(3.0)
-            } else {
-                ResultBound::Nothing
-            };
-            let (ours, peer) = (metric("siege", name), metric("siege", alone));
-            self.row(Group::Siege, what, ours, ("without", peer), "us", must);
+            let arm = format!("siege.{}", cores.name());
+            self.arm(arm.clone(), MeasuredWork::Siege { cores, counts });
+            for (what, name, alone) in [
+                (
+                    "an event, 99th percentile",
+                    "event_us_p99",
+                    "alone_event_us_p99",
+                ),
+                ("an event, median", "event_us", "alone_event_us"),
+                (
+                    "a launch, 99th percentile",
+                    "launch_us_p99",
+                    "alone_launch_us_p99",
+                ),
+                ("a launch, median", "launch_us", "alone_launch_us"),
+                (
+                    "an admin call, 99th percentile",
+                    "call_us_p99",
+                    "alone_call_us_p99",
+                ),
+                ("an admin call, median", "call_us", "alone_call_us"),
+            ] {
+                let is_bounded = name.ends_with("_p99") && cores == CoreUse::Apart;
+                let must = if is_bounded {
+                    ResultBound::RatioAtMost(3.0)
+                } else {
+                    ResultBound::Nothing
+                };
+                let (ours, peer) = (metric(&arm, name), metric(&arm, alone));
+                let description = format!("{what}, {note}");
+                self.row(
+                    Group::Siege,
+                    description,
+                    ours,
+                    ("without", peer),
+                    "us",
+                    must,
+                );
+            }
         }
     }
 
