@@ -1,5 +1,5 @@
 """Log channel of a site, `site.log.chat`: writes each request as one line of JSON, `{"channel", "who", "text"}`, the format of chat
-services. The reader of the sink passes it on.
+services. A webhook sink of the format "json" posts it to one; the reader of another sink passes it on.
 
     [[module]]
     name = "chat"

@@ -27,8 +27,8 @@ const MODULES_HEAD: &str = "
 ";
 
 const SINKS_HEAD: &str = "
-# Sinks: one [[sink]] table for each, in this file. `name` is required, and so is one of `syslog.address`, `mail.server` and
-# `file.path`, which selects the kind of sink. Most values below are examples. There is one table of each kind.
+# Sinks: one [[sink]] table for each, in this file. `name` is required, and so is one of `syslog.address`, `mail.server`,
+# `webhook.url` and `file.path`, which selects the kind of sink. Most values below are examples. There is one table of each kind.
 ";
 
 const REFERENCE_HEAD: &str = "\
@@ -139,7 +139,7 @@ pub fn reference() -> String {
     line(
         &mut text,
         &format!(
-            "\n## `[[sink]]`\n\n{} It has exactly one of `syslog.address`, `mail.server` and `file.path`.\n",
+            "\n## `[[sink]]`\n\n{} It has exactly one of `syslog.address`, `mail.server`, `webhook.url` and `file.path`.\n",
             about::<Sink>()
         ),
     );

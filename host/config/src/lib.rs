@@ -42,6 +42,7 @@ mod sink_kinds;
 mod table;
 mod values;
 mod view;
+mod webhook_sink;
 pub mod words;
 
 pub use artifact::{ArtifactReference, ComponentSource, ReferenceError};

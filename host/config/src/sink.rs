@@ -10,9 +10,9 @@ use crate::{
     values::{Encryption, FileSync, SinkDurability},
 };
 use peal_sinks::{
-    Address, AddressPattern, Addresses, Credentials, FileSettings, MailSettings, QueueBounds,
-    QueueDurability, Retry, SinkKind, SinkSettings, SmtpServer, SyslogSettings, TlsIdentity,
-    TlsSettings,
+    Address, AddressPattern, Addresses, Credentials, FileSettings, MailSettings, PlainHttp,
+    QueueBounds, QueueDurability, Retry, SinkKind, SinkSettings, SmtpServer, SyslogSettings,
+    TlsIdentity, TlsSettings, WebhookFormat, WebhookHeader, WebhookUrl,
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -28,17 +28,19 @@ const SYSLOG_ADDRESS: &str =
 const PATTERN: &str =
     "an address, or @ and a domain, as in \"ops@example.org\" or \"@example.org\"";
 const HOST_PORT: &str = "\"HOST:PORT\"";
+const WEB_ADDRESS: &str = "\"https://HOST/PATH\"";
+const HEADER_FIELD: &str = "\"NAME: VALUE\"";
 
 settings! {
-    /// A destination outside of the process: a syslog server, a mail server or a file. Modules that
-    /// list its name in `module.sinks` write to it. The server opens it at startup.
+    /// A destination outside of the process: a syslog server, a mail server, a web service or a file.
+    /// Modules that list its name in `module.sinks` write to it. The server opens it at startup.
     "sink" Sink {
         /// Name of the sink in `module.sinks`.
         name "sink.name": String = String::new(), Required(NewSink), "\"central\"";
         /// Place of accepted messages that are not delivered yet: memory, or the store, where they
         /// survive the end of the process. A file sink writes immediately.
         durability "sink.durability": Option<SinkDurability> = None,
-            Unset("\"store\" for mail and for syslog over a network, \"memory\" for syslog on this node", KeywordKind), "\"memory\"";
+            Unset("\"store\" for mail, web services and syslog over a network, \"memory\" for syslog on this node", KeywordKind), "\"memory\"";
         /// Maximum number of messages in the queue. More are refused.
         max_queue_messages "sink.max_queue_messages": usize = 10_000, Number(1, MILLION), "1000";
         /// Maximum size of the messages in the queue, in bytes.
@@ -114,6 +116,34 @@ settings! {
         data_timeout "sink.mail.data_timeout_ms": Duration = Duration::from_secs(600), Millis(10, HOUR), "60000";
     }
 
+    /// A web service, such as a chat, to which each message is posted.
+    "sink.webhook" webhook: Webhook {
+        /// URL to which messages are posted. Requesters and modules choose no part of it. Redirects
+        /// to other URLs are refused.
+        url "sink.webhook.url": Option<WebhookUrl> = None, Unset("not a webhook sink", Parsed(WEB_ADDRESS)),
+            "\"https://chat.example.org\"";
+        /// Permission for a URL that begins with `http://`: none, or if its host is a loopback address
+        /// of this node in digits.
+        http "sink.webhook.http": PlainHttp = PlainHttp::Refused, KeywordKind, "\"loopback\"";
+        /// File with the path of the URL on its first line, for services that know the sender by a
+        /// secret path. Only its owner may have read permission. The URL then has no path.
+        path_file "sink.webhook.path_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/chat-path\"";
+        /// File with a token on its first line, which is sent as `Authorization: Bearer`. Only its owner
+        /// may have read permission. It is sent over TLS only.
+        token_file "sink.webhook.token_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/chat-token\"";
+        /// Header fields of each request. Secrets belong in `path_file` or `token_file`.
+        headers "sink.webhook.headers": Vec<WebhookHeader> = Vec::new(), List(Parsed(HEADER_FIELD)), "[\"x-cluster: alpha\"]";
+        /// File with the certificates of trusted authorities, in PEM.
+        ca "sink.webhook.ca": Option<PathBuf> = None, Unset("the authorities of the system", FilePath), "\"/etc/peal/chat-ca.pem\"";
+        /// Form of the body: `{"text": "..."}` with the text that a module writes, or the JSON object
+        /// that a module writes.
+        format "sink.webhook.format": WebhookFormat = WebhookFormat::Text, KeywordKind, "\"json\"";
+        /// Maximum size of the body of a request, in bytes.
+        max_message_bytes "sink.webhook.max_message_bytes": usize = 64 * KIB, Number(256, 1 << 30), "16384";
+        /// Timeout of a request, from the connection to the end of the reply, in milliseconds.
+        timeout "sink.webhook.timeout_ms": Duration = Duration::from_secs(30), Millis(10, HOUR), "10000";
+    }
+
     /// A file.
     "sink.file" file: LogFile {
         /// Path of the file. Its directory must exist.
@@ -158,7 +188,7 @@ impl SinkEntry {
             ..
         } = self.settings.clone();
         let is_far = match &kind {
-            SinkKind::Mail(_) => true,
+            SinkKind::Mail(_) | SinkKind::Webhook(_) => true,
             SinkKind::Syslog(syslog) => !matches!(syslog.address, Address::Unix(_)),
             SinkKind::File(_) => false,
         };
@@ -206,23 +236,25 @@ impl SinkEntry {
     }
 
     /// Returns a single problem of a key as the error.
-    fn single_problem(&self, key: &str, message: impl Into<String>) -> Problems {
+    pub(crate) fn single_problem(&self, key: &str, message: impl Into<String>) -> Problems {
         Problems(vec![self.problem(key, message)])
     }
 
     /// Returns the kind of the sink, which the given address key selects. Settings of other kinds
     /// are problems.
     fn kind(&self) -> Result<SinkKind, Problems> {
-        const PLACES: [(&str, &str); 3] = [
+        const PLACES: [(&str, &str); 4] = [
             ("sink.syslog.", "sink.syslog.address"),
             ("sink.mail.", "sink.mail.server"),
+            ("sink.webhook.", "sink.webhook.url"),
             ("sink.file.", "sink.file.path"),
         ];
         // The origin decides, because the values of all kinds have defaults.
         let mut given = PLACES
             .iter()
             .filter(|(_, place)| self.origin_of(place).is_some());
-        let wanted = "a sink has one of `syslog.address`, `mail.server` and `file.path`";
+        let wanted =
+            "a sink has one of `syslog.address`, `mail.server`, `webhook.url` and `file.path`";
         let Some((section, place)) = given.next() else {
             return Err(self.single_problem("sink.name", wanted));
         };
@@ -246,11 +278,18 @@ impl SinkEntry {
             .map(|key| self.problem(key, message(key)));
         let of_others = Problems(of_others.collect()).or_none();
         let Sink {
-            syslog, mail, file, ..
+            syslog,
+            mail,
+            webhook,
+            file,
+            ..
         } = &self.settings;
-        let kind = match (&syslog.address, &mail.server, &file.path) {
+        let kind = match (&syslog.address, &mail.server, &webhook.url, &file.path) {
             (Some(address), ..) => self.syslog(address).map(SinkKind::Syslog),
-            (_, Some(server), _) => self.mail(server).map(|mail| SinkKind::Mail(Box::new(mail))),
+            (_, Some(server), ..) => self.mail(server).map(|mail| SinkKind::Mail(Box::new(mail))),
+            (_, _, Some(url), _) => self
+                .webhook(url)
+                .map(|webhook| SinkKind::Webhook(Box::new(webhook))),
             (.., Some(path)) => Ok(SinkKind::File(self.file(path))),
             // Not reached: the value of a given key is missing only if it is invalid, and then the
             // sink is not opened.

@@ -5,6 +5,7 @@ use peal_core::{
     defaults::HookDefault,
     pattern::NspacePattern,
 };
+use peal_sinks::{PlainHttp, WebhookFormat};
 use std::path::PathBuf;
 
 /// Type whose values are keywords.
@@ -57,6 +58,8 @@ keywords! {
     RestartScope { RestartScope::Ranks = "ranks", RestartScope::Job = "job", }
     ControlGroups { ControlGroups::Try = "try", ControlGroups::Off = "off", }
     IdentityCheck { IdentityCheck::Process = "process", IdentityCheck::User = "user", }
+    PlainHttp { PlainHttp::Refused = "refused", PlainHttp::Loopback = "loopback", }
+    WebhookFormat { WebhookFormat::Text = "text", WebhookFormat::Json = "json", }
     RecordFailurePolicy {
         RecordFailurePolicy::Deny = "deny",
         RecordFailurePolicy::Continue = "continue",

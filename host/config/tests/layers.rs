@@ -177,7 +177,12 @@ fn every_key_of_the_example_file_is_read_as_its_default() {
     assert!(
         matches!(
             kinds[..],
-            [SinkKind::Syslog(_), SinkKind::Mail(_), SinkKind::File(_)]
+            [
+                SinkKind::Syslog(_),
+                SinkKind::Mail(_),
+                SinkKind::Webhook(_),
+                SinkKind::File(_)
+            ]
         ),
         "{kinds:?}"
     );

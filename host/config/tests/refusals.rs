@@ -345,7 +345,7 @@ fn wrong_value_is_refused_with_valid_values() {
         );
     }
     let sink = |lines: &str| problem(&format!("[[sink]]\nname = \"s\"\n{lines}\n"));
-    let one_of = "a sink has one of `syslog.address`, `mail.server` and `file.path`";
+    let one_of = "a sink has one of `syslog.address`, `mail.server`, `webhook.url` and `file.path`";
     for (lines, says) in [
         ("", &*format!("2:1: {one_of}")),
         (
@@ -387,6 +387,42 @@ fn wrong_value_is_refused_with_valid_values() {
         (
             "mail.allowed_senders = [\"x\"]",
             "3:25: sink.mail.allowed_senders: \"x\" should be an address",
+        ),
+        (
+            "webhook.url = \"https://u:p@h/\"",
+            "3:15: sink.webhook.url: \"https://u:p@h/\" should be the URL of a web service",
+        ),
+        (
+            "webhook.url = \"http://127.0.0.1:8065/x\"",
+            "3:9: sink.webhook.url is at \"http://127.0.0.1:8065\"; it should be a URL that begins with https://, unless `http`",
+        ),
+        (
+            "webhook.url = \"http://localhost/x\"\nwebhook.http = \"loopback\"",
+            "3:9: sink.webhook.url is at \"http://localhost\"; it should be a URL that begins with https://, or has a loopback",
+        ),
+        (
+            "webhook.url = \"http://[::1]/\"\nwebhook.http = \"loopback\"\nwebhook.token_file = \"t\"",
+            "3:9: sink.webhook.url is at \"http://[::1]\"; it should be a URL that begins with https:// if there is a token",
+        ),
+        (
+            "webhook.url = \"http://[::1]/\"\nwebhook.http = \"loopback\"\nwebhook.ca = \"c\"",
+            "5:9: sink.webhook.ca is for a URL that begins with https://",
+        ),
+        (
+            "webhook.url = \"https://h/x\"\nwebhook.path_file = \"p\"",
+            "3:9: sink.webhook.url is at \"https://h\"; it should be a URL without a path if there is a file with the path",
+        ),
+        (
+            "webhook.url = \"https://h/x\"\nwebhook.headers = [\"Authorization: Bearer x\"]",
+            "4:20: sink.webhook.headers: \"Authorization: Bearer x\" should be a header field, NAME: VALUE: secrets",
+        ),
+        (
+            "webhook.url = \"https://h/x\"\nwebhook.format = \"xml\"",
+            "4:18: sink.webhook.format is \"xml\"; it should be \"text\" or \"json\"",
+        ),
+        (
+            "webhook.url = \"https://h/x\"\nfile.mode = \"640\"",
+            "4:6: sink.file.mode does not apply to a sink that has sink.webhook.url",
         ),
         (
             "first_retry_delay_ms = 9000\nmax_retry_delay_ms = 10\nfile.path = \"f\"",

@@ -36,14 +36,16 @@ pub enum SinkError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The password file is readable by other users.
+    /// The file of a secret is readable by other users.
     #[error(
-        "sink {name:?}: the password file {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to user {me} \
+        "sink {name:?}: {file} {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to user {me} \
          or root and be readable by its owner only (mode 600 or 400)"
     )]
     Exposed {
         /// The sink.
         name: String,
+        /// The purpose of the file.
+        file: &'static str,
         /// The file.
         path: PathBuf,
         /// The uid of the file's owner.

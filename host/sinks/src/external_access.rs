@@ -1,5 +1,7 @@
 //! Files and connections that sinks need, as input for the confinement.
-use crate::{Address, Encryption, MailSettings, SinkKind, SinkSettings, SyslogSettings};
+use crate::{
+    Address, Encryption, MailSettings, SinkKind, SinkSettings, SyslogSettings, WebhookSettings,
+};
 use std::{
     collections::BTreeSet,
     net::IpAddr,
@@ -39,6 +41,7 @@ impl ExternalAccess {
             match &sink.kind {
                 SinkKind::Syslog(syslog) => reach.add_syslog(syslog),
                 SinkKind::Mail(mail) => reach.add_mail(mail),
+                SinkKind::Webhook(webhook) => reach.add_webhook(webhook),
                 SinkKind::File(file) => {
                     let dir = file.path.parent().filter(|dir| !dir.as_os_str().is_empty());
                     let dir = dir.unwrap_or(Path::new("."));
@@ -82,6 +85,15 @@ impl ExternalAccess {
                 .iter()
                 .map(|credentials| credentials.password_file.clone()),
         );
+    }
+
+    fn add_webhook(&mut self, webhook: &WebhookSettings) {
+        self.peer(webhook.url.host(), webhook.url.port());
+        if webhook.url.is_https() {
+            self.authorities(webhook.ca.as_ref());
+        }
+        let secrets = webhook.token_file.iter().chain(&webhook.path_file);
+        self.read.extend(secrets.cloned());
     }
 
     fn peer(&mut self, host: &str, port: u16) {
@@ -128,6 +140,13 @@ mod tests {
             password_file: "/p".into(),
         });
         let mail = SinkSettings::new("m", SinkKind::Mail(Box::new(mail)));
+        let webhook = |url: &str| {
+            let mut settings = WebhookSettings::new(url.parse().unwrap());
+            settings.token_file = Some("/t".into());
+            settings.path_file = Some("/u".into());
+            settings.ca = Some("/ca".into());
+            SinkSettings::new("w", SinkKind::Webhook(Box::new(settings)))
+        };
         let file = SinkSettings::new("f", SinkKind::File(FileSettings::new("/var/log/x.log")));
         let reach = |sink: &SinkSettings| {
             let ExternalAccess {
@@ -170,6 +189,13 @@ mod tests {
             reach(&mail),
             (authorities.to_owned(), none(), vec![25, 53, 587])
         );
+        for (url, read, ports) in [
+            ("https://chat.example.org", "/ca /t /u", vec![53, 443]),
+            ("https://[::1]:8443", "/ca /t /u", vec![8443]),
+            ("http://127.0.0.1:8065", "/t /u", vec![8065]),
+        ] {
+            assert_eq!(reach(&webhook(url)), (read.to_owned(), none(), ports));
+        }
         assert_eq!(reach(&file), (none(), "/var/log".to_owned(), vec![]));
     }
 }

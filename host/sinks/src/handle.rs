@@ -7,6 +7,7 @@ use crate::{
     mail::MailRules,
     queue::{DeliveryQueue, QueuedMessage},
     syslog::SyslogFormat,
+    webhook::WebhookBody,
     worker::{SinkTransport, SinkWorker},
 };
 use peal_model::Mail;
@@ -22,7 +23,8 @@ use std::{
 /// A message for a sink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SinkMessage {
-    /// Complete bytes: for syslog a message without its frame, for a file one or more lines.
+    /// Complete bytes: for syslog a message without its frame, for a file one or more lines, for a
+    /// web service a text or a JSON object.
     Bytes(Vec<u8>),
     /// The parts of a mail.
     Mail(Mail),
@@ -34,6 +36,7 @@ enum SinkRoute {
     File(FileSink),
     Syslog(SyslogFormat, Arc<DeliveryQueue>),
     Mail(Box<MailRules>, Arc<DeliveryQueue>),
+    Webhook(WebhookBody, Arc<DeliveryQueue>),
 }
 
 /// A sink.
@@ -84,10 +87,14 @@ impl SinkHandle {
             (SinkRoute::Mail(rules, queue), SinkMessage::Mail(mail)) => rules
                 .message_for(mail)
                 .and_then(|parcel: QueuedMessage| queue.accept(uid, parcel, &self.gauge)),
+            (SinkRoute::Webhook(body, queue), SinkMessage::Bytes(bytes)) => body
+                .message_for(&bytes)
+                .and_then(|parcel| queue.accept(uid, parcel, &self.gauge)),
             (SinkRoute::Mail(..), SinkMessage::Bytes(_)) => kind("mails only"),
-            (SinkRoute::File(_) | SinkRoute::Syslog(..), SinkMessage::Mail(_)) => {
-                kind("bytes only, not mails")
-            }
+            (
+                SinkRoute::File(_) | SinkRoute::Syslog(..) | SinkRoute::Webhook(..),
+                SinkMessage::Mail(_),
+            ) => kind("bytes only, not mails"),
         };
         if done.is_err() {
             self.gauge.lock().refused += 1;
@@ -103,7 +110,9 @@ impl SinkHandle {
     fn queue(&self) -> Option<&DeliveryQueue> {
         match &self.route {
             SinkRoute::File(_) => None,
-            SinkRoute::Syslog(_, queue) | SinkRoute::Mail(_, queue) => Some(queue),
+            SinkRoute::Syslog(_, queue)
+            | SinkRoute::Mail(_, queue)
+            | SinkRoute::Webhook(_, queue) => Some(queue),
         }
     }
 }
@@ -286,6 +295,14 @@ fn prepare(
             let queue = queue(&name)?;
             let worker = worker(&queue, settings.carrier(&name)?);
             (SinkRoute::Mail(Box::new(rules), queue), worker)
+        }
+        SinkKind::Webhook(settings) => {
+            let queue = queue(&name)?;
+            let worker = worker(&queue, settings.carrier(&name)?);
+            (
+                SinkRoute::Webhook(WebhookBody::new(&name, &settings), queue),
+                worker,
+            )
         }
     };
     Ok((

@@ -2,6 +2,7 @@
 //! `store` in the store too.
 use crate::{SinkHealth, SinkUse, SinkWriteError, health::SharedHealth};
 use peal_store::SinkQueue;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Bound,
@@ -456,15 +457,18 @@ impl DeliveryQueue {
         self.bounds
     }
 
-    /// Pauses all messages of an unreachable peer.
-    pub(crate) fn pause(&self, peer: &str) {
+    /// Pauses all messages of a peer that is unreachable, or that asks to wait at least for this
+    /// long. No pause is longer than the longest one of the settings.
+    pub(crate) fn pause(&self, peer: &str, at_least: Duration) {
         let mut state = self.lock();
         let failures = state
             .pauses
             .get(peer)
             .map_or(0, |pause| pause.0)
             .saturating_add(1);
-        if let Some(until) = Instant::now().checked_add(self.retry.pause(failures)) {
+        let pause = self.retry.pause(failures);
+        let pause = pause.max(at_least).min(self.retry.longest);
+        if let Some(until) = Instant::now().checked_add(pause) {
             state.pauses.insert(peer.to_owned(), (failures, until));
         }
     }
@@ -627,6 +631,16 @@ impl QueueState {
     }
 }
 
+/// Returns a new id of a message for this sink, by which a receiver recognizes a copy.
+pub(crate) fn unique_id(sink: &str) -> Result<String, SinkWriteError> {
+    let mut random = [0; 16];
+    getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| SinkWriteError::Random {
+        name: sink.to_owned(),
+        source: error.into(),
+    })?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(random)))
+}
+
 /// Returns the time in seconds since the epoch.
 pub(crate) fn now() -> u64 {
     SystemTime::now()
@@ -737,6 +751,26 @@ mod tests {
             2,
             "they are not delivered yet"
         );
+    }
+
+    #[test]
+    fn requested_pause_is_kept_up_to_the_longest() {
+        let queue = queue();
+        let Retry { first, longest, .. } = Retry::default();
+        for (asked, pause) in [
+            (Duration::ZERO, first),
+            (longest / 2, longest / 2),
+            (longest * 2, longest),
+        ] {
+            queue.reached("peer");
+            let before = Instant::now();
+            queue.pause("peer", asked);
+            let until = queue.lock().pauses["peer"].1;
+            assert!(
+                until >= before + pause && until <= Instant::now() + pause,
+                "{asked:?}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Settings of a sink that do not depend on its kind.
 use crate::{
     FileSettings, MailSettings, QueueBounds, QueueDurability, Retry, SinkError, SyslogSettings,
+    WebhookSettings,
 };
 
 /// Settings of a sink.
@@ -25,6 +26,8 @@ pub enum SinkKind {
     Syslog(SyslogSettings),
     /// Recipients reached through a mail server.
     Mail(Box<MailSettings>),
+    /// A web service.
+    Webhook(Box<WebhookSettings>),
     /// A file.
     File(FileSettings),
 }
@@ -33,7 +36,7 @@ impl SinkSettings {
     /// Returns the default settings for a kind.
     pub fn new(name: impl Into<String>, kind: SinkKind) -> SinkSettings {
         let durability = match kind {
-            SinkKind::Mail(_) => QueueDurability::Store,
+            SinkKind::Mail(_) | SinkKind::Webhook(_) => QueueDurability::Store,
             SinkKind::Syslog(_) | SinkKind::File(_) => QueueDurability::Memory,
         };
         SinkSettings {

@@ -39,6 +39,9 @@ pub(crate) enum DeliveryResult {
     },
     /// The peer is unreachable.
     Unreachable(String),
+    /// The peer answers that it is overloaded or out of service: all of its messages wait, at least
+    /// for this long.
+    Busy { reason: String, pause: Duration },
     /// The message can never be delivered.
     Never(String),
 }
@@ -103,11 +106,12 @@ impl SinkWorker {
             }
             std::mem::replace(&mut health.link, link)
         };
-        match link {
-            PeerReachability::Lost => self.queue.pause(&entry.parcel.peer),
-            PeerReachability::Connected | PeerReachability::Idle => {
-                self.queue.reached(&entry.parcel.peer)
-            }
+        match &outcome {
+            DeliveryResult::Unreachable(_) => self.queue.pause(&entry.parcel.peer, Duration::ZERO),
+            DeliveryResult::Busy { pause, .. } => self.queue.pause(&entry.parcel.peer, *pause),
+            DeliveryResult::Delivered { .. }
+            | DeliveryResult::Later { .. }
+            | DeliveryResult::Never(_) => self.queue.reached(&entry.parcel.peer),
         }
         match outcome {
             DeliveryResult::Delivered { refused } => {
@@ -133,6 +137,9 @@ impl SinkWorker {
                         "sink peer unreachable, messages wait"
                     );
                 }
+                self.retry(entry, reason, DeliveryQueue::put_first);
+            }
+            DeliveryResult::Busy { reason, .. } => {
                 self.retry(entry, reason, DeliveryQueue::put_first);
             }
             DeliveryResult::Never(reason) => self.give_up(&entry, &reason),

@@ -63,6 +63,26 @@ pub enum SinkWriteError {
         /// Its position in bytes.
         at: usize,
     },
+    /// The message is not text.
+    #[error(
+        "a message for sink {name:?} has {character} at byte {at}: it must be UTF-8 without control characters but tabs and line feeds"
+    )]
+    NoText {
+        /// The sink.
+        name: String,
+        /// The offending character.
+        character: String,
+        /// Its position in bytes.
+        at: usize,
+    },
+    /// The message is not one JSON object.
+    #[error("a message for sink {name:?} is not one JSON object: {source}")]
+    NoObject {
+        /// The sink.
+        name: String,
+        /// The error of the parser.
+        source: serde_json::Error,
+    },
     /// A part of a mail is invalid.
     #[error("the {part} of a mail for sink {name:?} is {value:?}: it must be {right}")]
     Mail {
@@ -101,8 +121,10 @@ pub enum SinkWriteError {
         /// The error of the store.
         source: StoreError,
     },
-    /// The system has no random numbers, which a Message-ID needs.
-    #[error("a Message-ID for sink {name:?} could not be made without random numbers: {source}")]
+    /// The system has no random numbers, which the id of a message needs.
+    #[error(
+        "an id of a message for sink {name:?} could not be made without random numbers: {source}"
+    )]
     Random {
         /// The sink.
         name: String,
@@ -131,6 +153,8 @@ impl SinkWriteError {
             SinkWriteError::TooLong { .. }
             | SinkWriteError::Empty { .. }
             | SinkWriteError::NoLine { .. }
+            | SinkWriteError::NoText { .. }
+            | SinkWriteError::NoObject { .. }
             | SinkWriteError::Mail { .. }
             | SinkWriteError::Kind { .. } => code::PMIX_ERR_BAD_PARAM,
             // To the requester a full store is the same as a full queue.

@@ -9,3 +9,4 @@ mod policies;
 mod process_kills;
 mod replay_errors;
 mod sinks;
+mod webhooks;

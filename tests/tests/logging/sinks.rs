@@ -1,7 +1,7 @@
 //! Log requests arrive at a real rsyslog, a real mail server and a file of a site; each once, even
 //! if the server dies.
 #[path = "../../../host/sinks/tests/support/mod.rs"]
-mod peers;
+pub(crate) mod peers;
 
 use peal_model::{Info, KeyName, Value, code, key};
 use peal_needs::needs;

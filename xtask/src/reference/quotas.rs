@@ -143,7 +143,7 @@ fn bound(quota: Quota) -> Bound {
             ],
         ),
         Quota::SinkMessages | Quota::SinkBytes => (
-            "messages that sinks (mail, syslog) have not delivered yet; in the queue of each sink users take turns, and with several sinks shares and totals are sums",
+            "messages that sinks (mail, syslog, web services) have not delivered yet; in the queue of each sink users take turns, and with several sinks shares and totals are sums",
             "the request is refused",
             &[
                 "host/sinks/src/queue.rs::queue_agrees_with_list_of_messages",

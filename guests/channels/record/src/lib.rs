@@ -1,6 +1,6 @@
-//! Log channels `pmix.log.jrec` and `pmix.log.gstore`: write the data of a request as one JSON
-//! object to the record of a job, or to the site's datastore. A text is the message; a true boolean
-//! records the payload only.
+//! Log channels `pmix.log.jrec` and `pmix.log.gstore`, and those of a site: write the data of a
+//! request as one JSON object to the record of a job, to the site's datastore, or to another sink of
+//! the site, such as a webhook. A text is the message; a true boolean records the payload only.
 //!
 //! ```toml
 //! [[module]]
@@ -12,6 +12,7 @@
 //! [module.config]                # only for other sinks
 //! job_record = "job-record"      # sink of each channel; without its sink a channel is unavailable
 //! datastore = "datastore"
+//! sink = "hook"                  # sink of all other channels, such as site.log.hook; no default
 //! ```
 mod json;
 mod record;
@@ -20,18 +21,19 @@ use peal_sdk::{Config, LogRequest, Registration, channel, clock, key, lifecycle,
 use record::record;
 use std::sync::OnceLock;
 
-/// Sinks of the two channels.
+/// Sinks of the channels.
 #[derive(Debug)]
 struct Settings {
     job_record: Option<String>,
     datastore: Option<String>,
+    site: Option<String>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 impl Settings {
     fn read(config: &Config, sinks: &[String]) -> Result<Settings, String> {
-        config.allow_only(&["job_record", "datastore"])?;
+        config.allow_only(&["job_record", "datastore", "sink"])?;
         let sink = |setting, default: &str| match config.text(setting)? {
             None if !sinks.iter().any(|sink| sink == default) => Ok(None),
             _ => peal_log_format::opened(config, setting, default, sinks).map(Some),
@@ -39,8 +41,14 @@ impl Settings {
         let settings = Settings {
             job_record: sink("job_record", "job-record")?,
             datastore: sink("datastore", "datastore")?,
+            // Without the setting the module serves no channels of the site.
+            site: match config.text("sink")? {
+                None => None,
+                Some(_) => Some(peal_log_format::opened(config, "sink", "", sinks)?),
+            },
         };
-        if settings.job_record.is_none() && settings.datastore.is_none() {
+        let all = [&settings.job_record, &settings.datastore, &settings.site];
+        if all.into_iter().all(Option::is_none) {
             return Err(
                 "no record is open to this module: name \"job-record\" or \"datastore\" in its \"sinks\"".to_owned()
             );
@@ -52,7 +60,8 @@ impl Settings {
         let sink = match channel {
             key::PMIX_LOG_JOB_RECORD => self.job_record.as_deref(),
             key::PMIX_LOG_GLOBAL_DATASTORE => self.datastore.as_deref(),
-            _ => return Err(status::PMIX_ERR_NOT_SUPPORTED),
+            _ if self.site.is_none() => return Err(status::PMIX_ERR_NOT_SUPPORTED),
+            _ => self.site.as_deref(),
         };
         sink.ok_or(status::PMIX_ERR_NOT_AVAILABLE)
     }
@@ -100,6 +109,21 @@ mod tests {
         );
         let both = read(&[Info::new("datastore", "other")], &sinks).unwrap();
         assert_eq!(both.sink(key::PMIX_LOG_GLOBAL_DATASTORE), Ok("other"));
+        assert_eq!(
+            both.sink("site.log.hook"),
+            Err(status::PMIX_ERR_NOT_SUPPORTED)
+        );
+        let site = read(&[Info::new("sink", "other")], &["other".to_owned()]).unwrap();
+        assert_eq!(site.sink("site.log.hook"), Ok("other"));
+        assert_eq!(
+            site.sink(key::PMIX_LOG_JOB_RECORD),
+            Err(status::PMIX_ERR_NOT_AVAILABLE)
+        );
+        assert!(
+            read(&[Info::new("sink", "else")], &sinks)
+                .unwrap_err()
+                .contains("the sink \"else\" (setting \"sink\")")
+        );
         assert!(read(&[], &[]).unwrap_err().contains("no record is open"));
         assert!(
             read(&[Info::new("datastore", "else")], &sinks)

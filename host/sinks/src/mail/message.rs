@@ -4,7 +4,10 @@ use super::{
     MailSettings, SmtpServer,
     submit::{MailEnvelope, SubmitTarget},
 };
-use crate::{SinkError, SinkWriteError, queue::QueuedMessage};
+use crate::{
+    SinkError, SinkWriteError,
+    queue::{QueuedMessage, unique_id},
+};
 use lettre::{
     Address, Message,
     message::{
@@ -13,7 +16,6 @@ use lettre::{
     },
 };
 use peal_model::Mail;
-use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Maximum length of a subject in bytes.
 const LONGEST_SUBJECT: usize = 1000;
@@ -155,7 +157,7 @@ impl MailRules {
         // This header stops automatic replies (RFC 3834).
         let header = HeaderName::new_from_ascii_str("Auto-Submitted");
         builder = builder.raw_header(HeaderValue::new(header, "auto-generated".to_owned()));
-        builder = builder.message_id(Some(format!("<{}@{domain}>", self.unique()?)));
+        builder = builder.message_id(Some(format!("<{}@{domain}>", unique_id(&self.name)?)));
         let unusual = |_| self.malformed("text", "", "text");
         let body = if is_plain(&text) {
             Body::new(text)
@@ -169,17 +171,6 @@ impl MailRules {
             message.truncate(message.len().saturating_sub(2));
         }
         Ok(message)
-    }
-
-    fn unique(&self) -> Result<String, SinkWriteError> {
-        let mut random = [0; 16];
-        getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| {
-            SinkWriteError::Random {
-                name: self.name.clone(),
-                source: error.into(),
-            }
-        })?;
-        Ok(format!("{:032x}", u128::from_ne_bytes(random)))
     }
 
     fn check_size(&self, bytes: usize) -> Result<(), SinkWriteError> {

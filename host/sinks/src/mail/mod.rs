@@ -2,12 +2,10 @@
 //! server.
 mod message;
 mod rules;
-mod secret;
 mod submit;
 
 pub(crate) use message::MailRules;
 pub use rules::{AddressPattern, Addresses, MalformedPattern, MalformedServer, SmtpServer};
-pub use secret::Credentials;
 
 use crate::{SinkError, worker::SinkTransport};
 use std::{path::PathBuf, time::Duration};
@@ -43,6 +41,15 @@ pub struct MailSettings {
     /// Maximum time for the reply to a message. After it the result is unknown and the message is
     /// sent again: RFC 5321 requires ten minutes.
     pub data_timeout: Duration,
+}
+
+/// Credentials for a mail server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Credentials {
+    /// The user name.
+    pub user: String,
+    /// A file with the password on its first line, readable by its owner only.
+    pub password_file: PathBuf,
 }
 
 /// Encryption of the connection to a mail server.

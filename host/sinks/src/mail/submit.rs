@@ -1,8 +1,9 @@
 //! SMTP session with a mail server: recipient by recipient, and the meaning of its replies.
-use super::{Encryption, MailSettings, SmtpServer, secret};
+use super::{Encryption, MailSettings, SmtpServer};
 use crate::{
     SinkError,
     queue::QueuedMessage,
+    secret::{SecretKind, secret},
     syslog::certificates,
     worker::{DeliveryResult, IdleTransport, SinkTransport},
 };
@@ -134,7 +135,7 @@ impl Submission {
                 .as_ref()
                 .filter(|_| *server == settings.server);
             let credentials = credentials.map(|credentials| {
-                let password = secret::password(name, &credentials.password_file)?;
+                let password = secret(name, SecretKind::Password, &credentials.password_file)?;
                 Ok::<_, SinkError>(Credentials::new(credentials.user.clone(), password))
             });
             let credentials = credentials.transpose()?;

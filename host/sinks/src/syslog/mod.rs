@@ -4,8 +4,8 @@ mod connection;
 mod tls;
 
 pub use address::{Address, HostPort, MalformedAddress};
-pub(crate) use tls::certificates;
 pub use tls::{TlsIdentity, TlsSettings};
+pub(crate) use tls::{certificates, client_tls, roots};
 
 use crate::{
     SinkError, SinkWriteError,

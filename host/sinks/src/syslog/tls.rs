@@ -2,7 +2,8 @@
 use super::HostPort;
 use crate::SinkError;
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig, ConfigBuilder, RootCertStore,
+    client::WantsClientCert,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
@@ -50,12 +51,7 @@ impl Tls {
         };
         let server =
             ServerName::try_from(peer.host.clone()).map_err(|error| wrong(&peer.host, &error))?;
-        // Named here: the default of rustls depends on the features of all crates in the program.
-        let provider = Arc::new(ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(&"ring", &error))?
-            .with_root_certificates(roots(name, settings.ca.as_deref())?);
+        let config = client_tls(name, roots(name, settings.ca.as_deref())?)?;
         let config = match &settings.identity {
             None => config.with_no_client_auth(),
             Some(TlsIdentity { certificate, key }) => {
@@ -75,7 +71,25 @@ impl Tls {
     }
 }
 
-fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
+/// Returns the beginning of a configuration that trusts these authorities.
+pub(crate) fn client_tls(
+    name: &str,
+    authorities: RootCertStore,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, SinkError> {
+    // Named here: the default of rustls depends on the features of all crates in the program.
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| SinkError::Tls {
+            name: name.to_owned(),
+            subject: "ring".to_owned(),
+            reason: error.to_string(),
+        })?;
+    Ok(config.with_root_certificates(authorities))
+}
+
+/// Returns the authorities of a PEM file, or those of the system.
+pub(crate) fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
     let wrong = |subject: String, reason: String| SinkError::Tls {
         name: name.to_owned(),
         subject,

@@ -4,6 +4,7 @@
 
 pub mod rsyslog;
 pub mod smtp;
+pub mod web;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::{

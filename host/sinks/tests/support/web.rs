@@ -1,0 +1,121 @@
+//! A real web service: Python's HTTP server, run by `tests/peers/https.py`.
+use super::{Certificates, Process, free_port, root};
+use serde::Deserialize;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+/// A request as the service got it.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct WebRequest {
+    pub method: String,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// The port of the client, by which connections are told apart.
+    pub from: u16,
+    /// The time of a clock that only goes forward.
+    pub milliseconds: u64,
+}
+
+impl WebRequest {
+    /// Returns the value of a header field that the request has once.
+    pub fn header(&self, name: &str) -> &str {
+        let found: Vec<&str> = self.all(name);
+        assert_eq!(found.len(), 1, "{name}: {:?}", self.headers);
+        found[0]
+    }
+
+    /// Returns all values of a header field.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        let named = self.headers.iter().filter(|header| header.0 == name);
+        named.map(|header| &*header.1).collect()
+    }
+}
+
+/// Address and log of a web service, which may be stopped and started.
+pub struct WebService {
+    pub port: u16,
+    dir: tempfile::TempDir,
+    certificates: Option<(PathBuf, PathBuf)>,
+    running: Option<Process>,
+}
+
+impl WebService {
+    /// One that does not run yet; without certificates it has no TLS.
+    pub fn new(certificates: Option<&Certificates>) -> WebService {
+        WebService {
+            port: free_port(),
+            dir: tempfile::tempdir().unwrap(),
+            certificates: certificates.map(|all| (all.file("server.pem"), all.file("server.key"))),
+            running: None,
+        }
+    }
+
+    pub fn start(&mut self) {
+        let mut command = Command::new("python3");
+        command
+            .arg(root().join("host/sinks/tests/peers/https.py"))
+            .arg("--out")
+            .arg(self.dir.path())
+            .args(["--port", &self.port.to_string()]);
+        if let Some((certificate, key)) = &self.certificates {
+            command
+                .arg("--certificate")
+                .arg(certificate)
+                .arg("--key")
+                .arg(key);
+        }
+        let mut running = Process::start(command.stdout(Stdio::piped()));
+        let mut said = String::new();
+        BufReader::new(running.0.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        assert_eq!(
+            said.trim(),
+            self.port.to_string(),
+            "the web service did not begin to listen"
+        );
+        self.running = Some(running);
+    }
+
+    pub fn started(mut self) -> WebService {
+        self.start();
+        self
+    }
+
+    pub fn stop(&mut self) {
+        self.running = None;
+    }
+
+    /// Returns the requests received so far, in order.
+    pub fn received(&self) -> Vec<WebRequest> {
+        let mut files: Vec<PathBuf> = fs::read_dir(self.dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.retain(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "json")
+        });
+        files.sort();
+        files
+            .iter()
+            .map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap())
+            .collect()
+    }
+
+    /// Returns the bodies of the requests that were answered with success.
+    pub fn bodies(&self) -> Vec<String> {
+        let taken = self.received().into_iter();
+        taken
+            .filter(|request| request.status == 200)
+            .map(|request| request.body)
+            .collect()
+    }
+}
