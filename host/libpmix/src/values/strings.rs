@@ -185,7 +185,9 @@ pub(super) fn data_type_name(data_type: DataType) -> Option<&'static str> {
         (number::PMIX_NET_STATS, Some("PMIX_NET_STATS")),
         (number::PMIX_NODE_STATS, Some("PMIX_NODE_STATS")),
     ];
-    let other = OTHERS.iter().find(|entry| entry.0 == data_type.0.into());
+    let other = OTHERS
+        .iter()
+        .find(|entry| entry.0 == u64::from(data_type.0));
     other.map_or_else(
         || {
             let known = DATA_TYPE_NAMES.iter().find(|entry| entry.0 == data_type.0);
