@@ -1,5 +1,6 @@
 //! Conversion of core modules to components.
-use crate::{BuildError, world::WORLD};
+use crate::{BuildError, Manifest, world::WORLD};
+use peal_declaration::add_section;
 use std::{fs, path::Path};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
@@ -56,4 +57,16 @@ fn component(core: &[u8], wasi: Option<&[u8]>) -> Result<Vec<u8>, String> {
 fn unfit(file: &Path) -> impl FnOnce(String) -> BuildError {
     let file = file.to_owned();
     move |reason| BuildError::Encode { file, reason }
+}
+
+/// Adds the declaration of a manifest to a component; nothing where the manifest declares nothing.
+pub fn declare(component: &mut Vec<u8>, manifest: &Manifest) -> Result<(), BuildError> {
+    let declaration = manifest.declaration();
+    if declaration.is_empty() {
+        return Ok(());
+    }
+    add_section(component, &declaration).map_err(|error| BuildError::Declaration {
+        name: manifest.name.clone(),
+        reason: error.to_string(),
+    })
 }

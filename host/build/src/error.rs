@@ -22,6 +22,14 @@ pub enum BuildError {
         /// The error and what would be right.
         reason: String,
     },
+    /// The declaration of the module is too long for the component.
+    #[error("declaration of module {name}: {reason}")]
+    Declaration {
+        /// The name of the module.
+        name: String,
+        /// The error and what would be right.
+        reason: String,
+    },
     /// A tool is missing.
     #[error("{tool} is needed and missing: {install}")]
     Missing {

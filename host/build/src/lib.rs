@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! Project    a directory with a peal-module.toml (manifest.rs), or a guest of Peal's repository
-//!   build      finds or installs the tool (rust.rs, c.rs, go.rs, python.rs, js.rs, ts.rs), runs it, encodes the result
+//!   build      finds or installs the tool (rust.rs, c.rs, go.rs, python.rs, js.rs, ts.rs), runs it, encodes the result,
+//!              and adds the declaration of the manifest
 //! bundled    the SDKs and the contract, for projects outside of the repository
 //! ```
 //!
@@ -26,7 +27,7 @@ mod world;
 
 pub use apt::{install as apt_install, is_available as apt_is_available};
 pub use bundled::{capabilities, carried};
-pub use encode::encode;
+pub use encode::{declare, encode};
 pub use error::BuildError;
 pub use manifest::{Language, MANIFEST, Manifest, is_name};
 pub use project::Project;

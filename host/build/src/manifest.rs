@@ -1,11 +1,15 @@
 //! `peal-module.toml`: the name, language, roles and capabilities of a project.
 use crate::bundled::capabilities;
+use peal_declaration::{ModuleDeclaration, SettingDeclaration, UsualDeployment};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// Name of the file that makes a directory a project.
 pub const MANIFEST: &str = "peal-module.toml";
+
+/// Role whose `init` gets the settings.
+const LIFECYCLE: &str = "lifecycle";
 
 /// A language with an SDK.
 #[derive(
@@ -106,7 +110,7 @@ impl FromStr for Language {
 }
 
 /// Content of a `peal-module.toml`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Manifest {
     /// The name of the component's file: `NAME.wasm`.
@@ -121,6 +125,22 @@ pub struct Manifest {
     /// The directory of the SDKs, beside the contract.
     #[serde(default = "default_sdk", skip_serializing_if = "is_default_sdk")]
     pub sdk: PathBuf,
+    /// What the module is for, in one line. A module with a description is in the catalogue of its
+    /// directory (`peal module list --available`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// What the module does, in Markdown, for its page of the catalogue.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub purpose: String,
+    /// Configuration beside the `[[module]]` that its example needs, such as a `[[sink]]`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub beside: String,
+    /// The other keys of a usual `[[module]]`.
+    #[serde(default, skip_serializing_if = "UsualDeployment::is_empty")]
+    pub deployment: UsualDeployment,
+    /// The settings of the module. If they are declared, a server refuses all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Vec<SettingDeclaration>>,
 }
 
 fn default_sdk() -> PathBuf {
@@ -140,6 +160,21 @@ impl Manifest {
             roles,
             capabilities: Vec::new(),
             sdk: default_sdk(),
+            description: String::new(),
+            purpose: String::new(),
+            beside: String::new(),
+            deployment: UsualDeployment::default(),
+            settings: None,
+        }
+    }
+
+    /// Returns what a component carries of the manifest.
+    pub fn declaration(&self) -> ModuleDeclaration {
+        ModuleDeclaration {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            settings: self.settings.clone(),
+            deployment: self.deployment.clone(),
         }
     }
 
@@ -171,6 +206,18 @@ impl Manifest {
         }
         if manifest.roles.is_empty() {
             return Err("roles = []: name at least one, such as \"event-handler\"".to_owned());
+        }
+        manifest
+            .declaration()
+            .check()
+            .map_err(|error| error.to_string())?;
+        // Without `init` no setting reaches the module.
+        if manifest.settings.iter().flatten().next().is_some()
+            && !manifest.roles.iter().any(|role| role == LIFECYCLE)
+        {
+            return Err(format!(
+                "settings: {LIFECYCLE:?} is not among the roles; add it, since its `init` gets the settings"
+            ));
         }
         Ok(manifest)
     }

@@ -1,7 +1,7 @@
 //! A project: a directory with a manifest, sources, an SDK and the contract.
 use crate::{
-    BuildError, BuildTools, Language, MANIFEST, Manifest, ProgressCallback, c, error::of_file, go,
-    js, python, rust, ts,
+    BuildError, BuildTools, Language, MANIFEST, Manifest, ProgressCallback, c, declare,
+    error::of_file, go, js, python, rust, ts,
 };
 use std::{
     fs,
@@ -53,7 +53,7 @@ impl Project {
         progress: ProgressCallback<'_>,
     ) -> Result<Vec<u8>, BuildError> {
         fs::create_dir_all(&self.target).map_err(of_file(&self.target))?;
-        match self.manifest.language {
+        let mut component = match self.manifest.language {
             Language::Rust => rust::build(self, tools, progress),
             Language::C => c::build(&c::C, self, tools, progress),
             Language::Cpp => c::build(&c::CPP, self, tools, progress),
@@ -61,7 +61,9 @@ impl Project {
             Language::Python => python::build(self, tools, progress),
             Language::Js => js::build(self, tools, progress),
             Language::Ts => ts::build(self, tools, progress),
-        }
+        }?;
+        declare(&mut component, &self.manifest)?;
+        Ok(component)
     }
 
     /// Returns the directory for intermediate files.

@@ -2,6 +2,7 @@
 use crate::{
     artifacts::artifact_dir,
     component_file::{ReadError, contents, open},
+    declared_settings,
     limits::{self, ModuleCount},
     placement_check::PlacementCheck,
     scope::{self, ResolvedScope},
@@ -499,6 +500,14 @@ fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Proble
         if let Some(missing) = need.unmet(entry, found) {
             wrong(key, format!("cannot use {key}: {missing}"));
         }
+    }
+    if let Some(declaration) = &found.declaration {
+        let mismatches = declared_settings::mismatches(declaration, &entry.settings.config);
+        problems.extend(
+            mismatches.into_iter().map(|mismatch| {
+                entry.problem("module.config", format!("module {name}: {mismatch}"))
+            }),
+        );
     }
     problems
 }

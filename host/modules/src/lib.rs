@@ -5,6 +5,8 @@
 //! artifacts.rs        artefacts that are fetched from registries
 //! downgrade.rs        refusal of older versions
 //! component.rs        components, and comparison with the settings before compilation
+//! declared_settings.rs settings of an admin, and those that a module declares
+//! catalogue.rs        components that can be added to a server
 //! scope.rs            owner of a module, and the roles and grants that follow from it
 //! limits.rs           limits and grants, of each module and of all modules of an owner
 //! placement_check.rs  dry run of placements
@@ -31,10 +33,12 @@
 mod artifacts;
 mod audit_entries;
 mod blocking;
+mod catalogue;
 mod compile_queue;
 mod compiler;
 mod component;
 mod component_file;
+mod declared_settings;
 mod deployer;
 mod downgrade;
 mod error;
@@ -59,9 +63,11 @@ mod version;
 mod watch;
 
 pub use artifacts::{ArtifactFetcher, FetchProgress, artifact_dir, artifact_dir_beside};
+pub use catalogue::{AvailableModule, CatalogueError, available, shipped_dir};
 pub use compiler::{CodePlace, CompileFailure, CompileLimits, ComponentCompiler};
 pub use component::{AwaitedModule, Component, ReadModules, read_components, unfit_among};
 pub use component_file::{ReadError, read};
+pub use declared_settings::{SettingMismatch, unknown_setting};
 pub use deployer::{Deployer, PresentJob, ReloadTrigger};
 pub use error::DeployError;
 pub use load::{JobHandlers, Loader};

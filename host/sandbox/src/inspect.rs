@@ -4,6 +4,7 @@ use crate::imports::{ImportedInterface, Imports};
 use crate::interface::{self, Import};
 use crate::text::{MAX_QUOTED, plain};
 use crate::{Capability, Digest, Role};
+use peal_declaration::{DeclarationError, ModuleDeclaration, SECTION};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -21,7 +22,7 @@ const MAX_NAME: usize = 256;
 const MAX_NAMES: usize = 64;
 
 /// Reason why bytes are not an acceptable component.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub enum FormatError {
     /// The bytes are a core module.
     #[error(
@@ -74,6 +75,12 @@ pub enum FormatError {
         /// Largest number of bytes allowed.
         limit: u64,
     },
+    /// The section with the declaration of the module cannot be used.
+    #[error("component has an invalid declaration of its module: {}", plain(&.0.to_string(), MAX_QUOTED))]
+    Declaration(DeclarationError),
+    /// The component declares its module more than once.
+    #[error("component has several sections {SECTION}; there should be one at most")]
+    Declarations,
     /// A nested component is imported or exported from an instance.
     #[error(
         "component passes a component on at byte {offset}; components must be instantiated where they are defined"
@@ -114,7 +121,7 @@ pub struct Producers {
 }
 
 /// Result of an inspection: roles, imports and origin of a component.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Inspection {
     /// SHA-256 of the bytes.
     pub digest: Digest,
@@ -135,6 +142,9 @@ pub struct Inspection {
     pub other_exports: Vec<String>,
     /// Origin of the component.
     pub producers: Producers,
+    /// Declaration of the module: purpose, settings and usual deployment. These are claims of the
+    /// author, which are bounded and safe to show.
+    pub declaration: Option<ModuleDeclaration>,
     /// Core instances of one instance of the component.
     #[serde(skip)]
     pub core_instances: u32,
@@ -159,6 +169,7 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
         unknown_imports: Vec::new(),
         other_exports: Vec::new(),
         producers: Producers::default(),
+        declaration: None,
         core_instances: 0,
     };
     let mut expansion = Expansion::new();
@@ -188,6 +199,9 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
                     found.add_export(export.name.name, export.kind);
                 }
             }
+            Payload::CustomSection(section) if is_outermost && section.name() == SECTION => {
+                found.add_declaration(section.data())?;
+            }
             Payload::CustomSection(section) => found.producers.add(&section),
             _ => {}
         }
@@ -198,6 +212,15 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
 }
 
 impl Inspection {
+    fn add_declaration(&mut self, contents: &[u8]) -> Result<(), FormatError> {
+        let declaration =
+            ModuleDeclaration::from_section(contents).map_err(FormatError::Declaration)?;
+        match self.declaration.replace(declaration) {
+            None => Ok(()),
+            Some(_) => Err(FormatError::Declarations),
+        }
+    }
+
     fn add_import(&mut self, name: &str, kind: ComponentTypeRef) {
         self.add_version(name);
         match (kind, interface::import(name)) {

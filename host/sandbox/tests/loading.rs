@@ -6,6 +6,7 @@
     reason = "a test may fail"
 )]
 mod support;
+use peal_declaration::{ModuleDeclaration, add_section};
 use peal_sandbox::{
     Capability, Digest, FailureKind, FormatError, Grants, LoadError, MAX_COMPONENT_BYTES, Module,
     ModuleLimits, ProducerTool, Role, Services, inspect,
@@ -515,4 +516,47 @@ fn names_from_a_component_are_shown_plainly_and_cut() {
     );
     assert!(matches!(error, LoadError::NoRole { .. }));
     assert!((1024..1300).contains(&error.to_string().len()), "{error}");
+}
+
+#[test]
+fn declaration_is_read_once_and_malformed_one_refused() {
+    let declaration = ModuleDeclaration {
+        name: "noop".to_owned(),
+        description: "It does nothing.".to_owned(),
+        ..ModuleDeclaration::default()
+    };
+    let plain = component("noop");
+    assert_eq!(inspect(&plain).unwrap().declaration, None);
+    let mut declared = plain.clone();
+    add_section(&mut declared, &declaration).unwrap();
+    let found = inspect(&declared).unwrap();
+    assert_eq!(found.declaration.as_ref(), Some(&declaration));
+    Module::load(
+        engine(),
+        "m",
+        &declared,
+        &Grants::none(),
+        patient(),
+        Services::default(),
+    )
+    .unwrap();
+    let mut twice = declared.clone();
+    add_section(&mut twice, &declaration).unwrap();
+    assert_eq!(inspect(&twice), Err(FormatError::Declarations));
+    // Text of an author ends no line of a file that is written from it.
+    let unsafe_text = ModuleDeclaration {
+        description: "first\nsecond".to_owned(),
+        ..declaration
+    };
+    let mut forged = plain;
+    add_section(&mut forged, &unsafe_text).unwrap();
+    let error = inspect(&forged).unwrap_err().to_string();
+    assert!(error.contains("should be one line"), "{error}");
+    let late = declared.len() - 1;
+    declared[late] = b'!';
+    let error = inspect(&declared).unwrap_err().to_string();
+    assert!(
+        error.contains("invalid declaration of its module"),
+        "{error}"
+    );
 }

@@ -67,8 +67,8 @@ fn every_field_of_the_schema_is_there_and_documented() {
         .keys()
         .map(String::as_str)
         .collect();
-    let wanted = "schema file digest size roles capabilities imports contract unknown_imports other_exports producers signature \
-        terms policy";
+    let wanted = "schema file digest size roles capabilities imports contract unknown_imports other_exports producers \
+        declaration signature terms policy";
     assert_eq!(top, wanted.split_whitespace().collect());
 }
 

@@ -14,9 +14,10 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 23] = [
-    ("build", &[]),
+const DEPENDENCIES: [(&str, &[&str]); 24] = [
+    ("build", &["declaration"]),
     ("confinement", &[]),
+    ("declaration", &[]),
     ("frames", &[]),
     ("model", &[]),
     ("wire", &["model"]),
@@ -24,7 +25,7 @@ const DEPENDENCIES: [(&str, &[&str]); 23] = [
     ("core", &["model"]),
     ("proxy", &["core", "model", "wire"]),
     ("config", &["core", "model", "sinks"]),
-    ("sandbox", &["model"]),
+    ("sandbox", &["declaration", "model"]),
     ("store", &["model"]),
     ("sinks", &["model", "store"]),
     ("audit", &["core", "frames", "model", "sandbox", "store"]),
@@ -49,7 +50,16 @@ const DEPENDENCIES: [(&str, &[&str]); 23] = [
     (
         "modules",
         &[
-            "audit", "config", "core", "model", "registry", "sandbox", "server", "sinks", "store",
+            "audit",
+            "config",
+            "core",
+            "declaration",
+            "model",
+            "registry",
+            "sandbox",
+            "server",
+            "sinks",
+            "store",
             "tenant",
         ],
     ),

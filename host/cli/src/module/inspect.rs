@@ -188,6 +188,7 @@ impl InspectReport<'_> {
         line("language", tools(&found.producers.language));
         line("sdk", tools(&found.producers.sdk));
         line("processed by", tools(&found.producers.processed_by));
+        line("settings", settings(found));
         line("signature", self.signature_text());
         if !found.imports.is_empty() {
             lines.push("\nimports".to_owned());
@@ -258,6 +259,15 @@ fn list<T: ToString>(items: impl Iterator<Item = T>) -> String {
         "none".to_owned()
     } else {
         items.join(", ")
+    }
+}
+
+/// Returns the names of the declared settings.
+fn settings(found: &Inspection) -> String {
+    let declaration = found.declaration.as_ref();
+    match declaration.and_then(|declaration| declaration.settings.as_ref()) {
+        None => "not declared".to_owned(),
+        Some(settings) => list(settings.iter().map(|setting| &setting.name)),
     }
 }
 
