@@ -17,9 +17,6 @@ use std::{
 /// program. Releases of March and May 2026.
 const TOOLS: [&str; 2] = ["cargo-cyclonedx@0.5.9", "cargo-auditable@0.7.5"];
 
-/// Directories of `guests/` whose components ship.
-const SHIPPED_GUESTS: [&str; 3] = ["channels", "handlers", "policies"];
-
 /// Bills of materials: directory of the crate, and name of the file without `.json`.
 const BILLS: [(&str, &str); 2] = [("host/cli", "peal.cdx"), ("host/libpmix", "libpmix.cdx")];
 
@@ -91,14 +88,12 @@ pub fn build(root: &Path) -> Result<()> {
         let script = run_quietly(Command::new(&peal).args(["completions", shell]))?;
         write(&place.join(target), &script)?;
     }
-    for kind in SHIPPED_GUESTS {
-        for entry in fs::read_dir(root.join("guests").join(kind))? {
-            let name = Path::new(&entry?.file_name()).with_extension("wasm");
-            copy(
-                &components.join(&name),
-                &place.join("share/peal/modules").join(&name),
-            )?;
-        }
+    for guest in guests::shipped(root)? {
+        let name = format!("{}.wasm", guest.manifest.name);
+        copy(
+            &components.join(&name),
+            &place.join("share/peal/modules").join(&name),
+        )?;
     }
     step("bills of materials", || bills(root, &path, &dist, &place))?;
     pack(&dist, &place, &name)

@@ -2,9 +2,9 @@
 //! are `guests/<kind>/<name>` with the crate `peal-<name>`, and are built at once. Those in other
 //! languages are built one by one, each with its language's tools.
 use crate::command::{self, cargo};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, ensure};
 use peal_build::{
-    BuildTools, Install, MANIFEST, Project, encode,
+    BuildTools, Install, Language, MANIFEST, Manifest, Project, declare, encode,
     rust::{self, TARGET},
 };
 use std::{
@@ -33,9 +33,52 @@ pub fn tools(root: &Path) -> BuildTools {
 pub fn build(root: &Path) -> Result<PathBuf> {
     let components = build_rust(root)?;
     for dir in guests(&root.join("guests"), MANIFEST)? {
-        build_other(root, &dir, &components)?;
+        if !dir.join("Cargo.toml").exists() {
+            build_other(root, &dir, &components)?;
+        }
     }
     Ok(components)
+}
+
+/// Returns the manifest of a guest; `None` for one without.
+fn manifest(dir: &Path) -> Result<Option<Manifest>> {
+    let file = dir.join(MANIFEST);
+    if !file.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+    let manifest =
+        Manifest::parse(&text).map_err(|error| anyhow!("{}: {error}", file.display()))?;
+    let is_rust = dir.join("Cargo.toml").exists();
+    ensure!(
+        is_rust == (manifest.language == Language::Rust) && manifest.name == name(dir),
+        "{} should have the name of its directory and the language of its sources",
+        file.display()
+    );
+    Ok(Some(manifest))
+}
+
+/// Guest that ships: its manifest says what it is for.
+pub struct ShippedGuest {
+    /// Directory of the sources.
+    pub dir: PathBuf,
+    /// Manifest.
+    pub manifest: Manifest,
+}
+
+/// Returns the guests that ship, sorted by name.
+pub fn shipped(root: &Path) -> Result<Vec<ShippedGuest>> {
+    let mut found = Vec::new();
+    for dir in guests(&root.join("guests"), MANIFEST)? {
+        match manifest(&dir)? {
+            Some(manifest) if !manifest.description.is_empty() => {
+                found.push(ShippedGuest { dir, manifest });
+            }
+            _ => {}
+        }
+    }
+    found.sort_by(|one, other| one.manifest.name.cmp(&other.manifest.name));
+    Ok(found)
 }
 
 /// Builds the guests in Rust alone, and returns the directory of the components.
@@ -61,7 +104,11 @@ pub fn build_rust(root: &Path) -> Result<PathBuf> {
     for dir in guests(&root.join("guests"), "Cargo.toml")? {
         let name = name(&dir);
         let module = built.join(format!("peal_{}.wasm", name.replace('-', "_")));
-        write_if_changed(&components.join(format!("{name}.wasm")), &encode(&module)?)?;
+        let mut component = encode(&module)?;
+        if let Some(manifest) = manifest(&dir)? {
+            declare(&mut component, &manifest)?;
+        }
+        write_if_changed(&components.join(format!("{name}.wasm")), &component)?;
     }
     Ok(components)
 }

@@ -1,15 +1,6 @@
 """Log channel of a site, `site.log.chat`: writes each request as one line of JSON, `{"channel", "who", "text"}`, the format of chat
-services. A webhook sink of the format "json" posts it to one; the reader of another sink passes it on.
-
-    [[module]]
-    name = "chat"
-    path = "chat-channel.wasm"
-    channels = ["site.log.chat"]
-    sinks = ["chat"]
-    grants = ["sink"]
-    [module.config]
-    room = "#jobs"
-    sink = "chat"       # the default
+services. A webhook sink of the format "json" posts it to one; the reader of another sink passes it on. `peal-module.toml` declares
+the settings.
 
 Requests with values other than texts, and requests for formats that a chat does not have, are refused."""
 import json

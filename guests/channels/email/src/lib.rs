@@ -1,24 +1,4 @@
-//! Log channel `pmix.log.email`: sends the data of a request as a mail. The mail goes to a sink in
-//! separate parts, so that the content of one part cannot appear in another.
-//!
-//! The array of `PMIX_LOG_EMAIL` has the attributes of the mail (`PMIX_LOG_EMAIL_ADDR`,
-//! `_SENDER_ADDR`, `_SUBJECT`, `_MSG`, `_SERVER`, `_SRVR_PORT`). They may also be among the data or
-//! directives. The array takes precedence over the data, and the data over directives. The sink
-//! decides whether the requester may choose a sender, recipient or server.
-//!
-//! ```toml
-//! [[module]]
-//! name = "email"
-//! path = "email.wasm"
-//! channels = ["email"]
-//! sinks = ["mail"]
-//! grants = ["sink", "clock"]
-//! [module.config]                              # all of this has defaults
-//! sink = "mail"
-//! recipients = "ops@site.example"              # comma-separated, for requests without a recipient; default: refused
-//! subject = "Message from a job"               # for requests without one
-//! footer = true                                # append a line with requester and time
-//! ```
+//! Log channel that sends mails. `peal-module.toml` says how, and declares the settings.
 mod letter;
 mod parts;
 mod settings;

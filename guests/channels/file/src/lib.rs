@@ -1,16 +1,5 @@
-//! Log channel for the keys that its admin configures: writes each line of the data as a line `TIME
-//! [nspace,rank] text` to the configured sink. No data can imitate another line or field.
-//!
-//! ```toml
-//! [[module]]
-//! name = "board"
-//! path = "file.wasm"
-//! channels = ["site.log.board"]
-//! sinks = ["file"]
-//! grants = ["sink", "clock"]
-//! [module.config]
-//! sink = "file"                  # the default; use one module for each file
-//! ```
+//! Log channel that writes lines into a file. `peal-module.toml` says how, and declares the
+//! settings.
 use peal_log_format::{LinePrefix, channel_name, lines, read, shown, visible};
 use peal_sdk::{Config, LogRequest, Proc, Registration, channel, clock, lifecycle, sink, status};
 use std::sync::OnceLock;

@@ -1,19 +1,5 @@
-//! Log channels `pmix.log.jrec` and `pmix.log.gstore`, and those of a site: write the data of a
-//! request as one JSON object to the record of a job, to the site's datastore, or to another sink of
-//! the site, such as a webhook. A text is the message; a true boolean records the payload only.
-//!
-//! ```toml
-//! [[module]]
-//! name = "record"
-//! path = "record.wasm"
-//! channels = ["job_record", "global_datastore"]
-//! sinks = ["job-record", "datastore"]
-//! grants = ["sink", "clock"]
-//! [module.config]                # only for other sinks
-//! job_record = "job-record"      # sink of each channel; without its sink a channel is unavailable
-//! datastore = "datastore"
-//! sink = "hook"                  # sink of all other channels, such as site.log.hook; no default
-//! ```
+//! Log channels that write JSON into the record of a job, a datastore or another sink of the site.
+//! `peal-module.toml` says how, and declares the settings.
 mod json;
 mod record;
 

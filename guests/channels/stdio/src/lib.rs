@@ -1,18 +1,4 @@
-//! Log channels `pmix.log.stdout` and `pmix.log.stderr`: write the data of a request to the sinks
-//! "stdout" and "stderr", line by line or as XML. No data can forge the tag of a line or an
-//! element, or control a terminal.
-//!
-//! The text is under the channel's own key. Data under no channel's key are written as well, after
-//! their key; the host passes nothing else except attributes for formatting.
-//!
-//! ```toml
-//! [[module]]
-//! name = "stdio"
-//! path = "stdio.wasm"
-//! channels = ["stdout", "stderr"]
-//! sinks = ["stdout", "stderr"]   # the output of the job that logs
-//! grants = ["sink"]
-//! ```
+//! Log channels that write to the output of the job that logs. `peal-module.toml` says how.
 mod xml;
 
 use peal_log_format::{LinePrefix, read};

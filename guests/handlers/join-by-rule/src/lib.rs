@@ -1,19 +1,5 @@
-//! Answers invitations to groups (`PMIX_GROUP_INVITED`) by rules. The first rule that matches
-//! counts; without a match there is no answer.
-//!
-//! ```toml
-//! [[module]]
-//! name = "join-by-rule"
-//! path = "join-by-rule.wasm"
-//! [module.config]
-//! # GROUP/NAMESPACE/USER=ANSWER: name of the group, namespace and user number of the inviting proc; a missing part matches any,
-//! # and a `*` at the end of a name stands for any text. The answer is accept or decline.
-//! rules = "crew-*/solver-*=accept, io/*/1000=accept, *=decline"
-//! ```
-//!
-//! A server that hosts this module is no proc and sends no answer itself. The answer is a result
-//! under [`ANSWER`], with the rule under [`RULE`], for later handlers and observers. Peal's client
-//! joins or declines accordingly if the module is in its own chain.
+//! Accepts or declines invitations to groups by rules. `peal-module.toml` says how, and declares
+//! the settings.
 mod rule;
 
 use peal_sdk::{Config, Event, Outcome, Registration, Value, handler, key, lifecycle, status};

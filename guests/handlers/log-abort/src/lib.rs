@@ -1,18 +1,5 @@
-//! Logs one line about a proc that ended abnormally, and requests whether its job continues.
-//! Ignores ends that need no decision, unless it is configured to log all: the job is being
-//! terminated, none of its procs is left, or another launcher, such as Slurm, decides about its
-//! jobs.
-//!
-//! ```toml
-//! [[module]]
-//! name = "log-abort"
-//! path = "log-abort.wasm"
-//! grants = ["log-request"]            # needs the log channel, such as stdio.wasm
-//! [module.config]
-//! job = "continue"               # or "terminate"; default: `run.on_abort` decides
-//! ends = "all"                   # ends that are logged; default: "undecided"
-//! log = "syslog"                 # log channel: syslog, job_record or stderr; default: stderr
-//! ```
+//! Logs abnormal ends and requests how the job continues. `peal-module.toml` says how, and declares
+//! the settings.
 use peal_sdk::{
     Config, Event, Info, Outcome, Registration, Value, handler, key, lifecycle, log_request, status,
 };

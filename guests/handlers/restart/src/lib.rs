@@ -1,18 +1,4 @@
-//! Restarts a proc that ended abnormally, up to a maximum number of times, and requests that its
-//! job continues. After the maximum it takes no action, and other handlers decide about the job.
-//! Ignores ends that need no decision: the job is being terminated, or none of its procs is left.
-//!
-//! ```toml
-//! [[module]]
-//! name = "restart"
-//! path = "restart.wasm"
-//! grants = ["job-control"]
-//! [module.config]
-//! times = 3                      # restarts of each proc; default: 1
-//! checkpoint = "/scratch/last"   # restart from this checkpoint; default: from the beginning
-//! ```
-//!
-//! The result `peal.restart.request` is the number of its request for job control.
+//! Starts an abnormally ended proc again. `peal-module.toml` says how, and declares the settings.
 use peal_sdk::{
     Config, Event, Info, Outcome, Proc, Registration, Value, handler, job_control, key, lifecycle,
     status,

@@ -1,24 +1,5 @@
-//! Acts on an alert of a monitor: a heartbeat has stopped, or a file does not change. Queries the
-//! resources that the proc uses, writes them to the record of its job, sends a mail if configured,
-//! and terminates or restarts the proc or its job, once for each alert. If the application handles
-//! alerts itself (`PMIX_MONITOR_APP_CONTROL`), it only writes to the trace. The silent proc is the
-//! affected proc of the alert or, without one, its source, as in alerts of the C library's servers.
-//!
-//! ```toml
-//! [[module]]
-//! name = "watchdog"
-//! path = "watchdog.wasm"
-//! grants = ["logging", "clock", "job-control", "log-request", "resource-usage"]
-//! [module.config]
-//! action = "terminate"           # kill, terminate, restart or none; default: none
-//! of = "proc"                    # the target: the silent proc, or its whole "job"
-//! pause = 30                     # seconds without further action on the same job
-//! log = "job_record"             # log channel; default: "stderr", which most servers have
-//! mail = "ops@example.org"       # recipient; needs a log channel for mail
-//! ```
-//!
-//! Its results are `peal.watchdog.action` and `peal.watchdog.request`, the number of its request
-//! for job control.
+//! Records, mails, ends or restarts a proc that missed its heartbeats. `peal-module.toml` says how,
+//! and declares the settings.
 use peal_sdk::{
     Config, Event, Info, Outcome, Proc, Registration, Value, clock, handler, job_control, key,
     lifecycle, log, log_request, resource_usage, status,

@@ -1,14 +1,5 @@
-//! Grants job control of any job to members of configured Unix groups; passes otherwise. The groups
-//! are those of the requester's process, as reported by the kernel when it connected: a user who
-//! joins a group later has to connect again.
-//!
-//! ```toml
-//! [[module]]
-//! name = "admin-group"
-//! path = "admin-group.wasm"
-//! [module.config]
-//! groups = "wheel, 500"          # names as in `/etc/group`, or numbers
-//! ```
+//! Lets members of Unix groups control any job. `peal-module.toml` says how, and declares the
+//! settings.
 use peal_sdk::{
     Config, PolicyOutcome, PolicySubject, Registration, Request, UnixGroup, Value,
     job_control_policy, lifecycle,

@@ -1,18 +1,5 @@
-//! Restricts PMIx groups by their names, their participants and the number of procs named at once.
-//! Requests within the rules pass to later policies; by default users may form groups of their own
-//! procs. A denial gives its reason to the requester and, for a construct, to all participants.
-//! Groups may always be destructed.
-//!
-//! ```toml
-//! [[module]]
-//! name = "group-rule"
-//! path = "group-rule.wasm"
-//! [module.config]
-//! names = "crew-*, io"           # permitted names; a `*` at the end stands for any text
-//! namespaces = "solver-*, viz-*" # whose procs may call; a named proc is checked at its own call
-//! most = 64                      # maximum number of procs in a request; requests for whole jobs are then denied
-//! because = "ask ops@example.org or see /etc/motd"    # appended to the reason
-//! ```
+//! Restricts PMIx groups by name, participants and size. `peal-module.toml` says how, and declares
+//! the settings.
 use peal_name_patterns::Pattern;
 use peal_sdk::{
     Config, GroupOperationKind, PolicyOutcome, PolicySubject, Registration, Request, group_policy,

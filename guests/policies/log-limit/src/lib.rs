@@ -1,24 +1,5 @@
-//! Limits the lines that users log in a minute, hides secrets, and diverts output. Requests within
-//! the limits pass to later policies.
-//!
-//! - Requests beyond the limit are denied with `PMIX_ERR_RESOURCE_BUSY`; the trace has the time
-//!   until lines are available. A line is a line of a text, or any other info. Denied requests do
-//!   not count. The counts are state, so that they apply to all instances and survive restarts.
-//! - Values of the keys in `redact` are replaced by `(redacted)`, also in nested arrays.
-//! - Output to `stdout` of procs of the namespaces in `divert` goes to another channel; a `*` at
-//!   the end stands for any text.
-//!
-//! ```toml
-//! [[module]]
-//! name = "log-limit"
-//! path = "log-limit.wasm"
-//! grants = ["clock", "state"]    # needs store.path
-//! [module.config]
-//! per_minute = 600               # lines of each user; default: no limit
-//! exempt = "0, 1001"             # users without a limit, by number; default: root
-//! redact = "site.token, site.password"
-//! divert = "solver-*=site.log.board, test=pmix.log.jrec"
-//! ```
+//! Limits the lines that users log in a minute, hides values of keys, and diverts output. `peal-
+//! module.toml` says how, and declares the settings.
 mod bucket;
 mod rewriting;
 

@@ -1,23 +1,5 @@
-//! Denies users access while a node is maintained: within the configured windows, users who are not
-//! exempt are denied with `PMIX_ERR_NOT_AVAILABLE`, and `peal.reason` has the end of the window.
-//! Outside of the windows all requests pass to later policies. Running jobs continue; registrations
-//! for events always pass.
-//!
-//! ```toml
-//! [[module]]
-//! name = "maintenance"
-//! path = "maintenance-window.wasm"
-//! placement = "first"                # before a policy that grants
-//! grants = ["clock"]
-//! [module.config]
-//! weekly = "Wed 02:00-04:00, Sat 22:00-Mon 06:00"    # also "Mon-Fri 22:00-06:00", "Sat+Sun 08:00-24:00", "daily 03:00-03:30"
-//! once = "2026-12-24 12:00/2026-12-27 06:00"
-//! offset = "+01:00"              # of these times from UTC; default: UTC
-//! deny = "connection, job-control, event"            # default: connection, job-control
-//! events = "-3001, -3002"        # with "event" in deny: the codes, by number; default: all
-//! exempt = "0, 1001"             # users that are never denied, by number; default: root
-//! because = "the fabric is renewed"
-//! ```
+//! Keeps users out while a node is maintained. `peal-module.toml` says how, and declares the
+//! settings.
 mod plan;
 
 use peal_sdk::{

@@ -1,6 +1,4 @@
-//! Restricts events to their job. An event for a wider range goes to the namespace of its source
-//! only, and carries the requested range (`peal.namespace-only.requested`). Registrations for all
-//! codes are denied.
+//! Keeps events in the namespace of their source. `peal-module.toml` says how.
 use peal_sdk::{Info, PolicyOutcome, PolicySubject, Range, Request, Value, event_policy, status};
 
 /// Key of the range that was requested.

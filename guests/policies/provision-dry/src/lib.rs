@@ -1,18 +1,5 @@
-//! Grants configured nodes with configured images, reports the action that a real policy would
-//! take, and does nothing: for trying requests, and as a starting point. Requests that name only
-//! other nodes pass. Requests that name both kinds, or another image, are denied.
-//!
-//! ```toml
-//! [[module]]
-//! name = "provision-dry"
-//! path = "provision-dry.wasm"
-//! [module.config]
-//! nodes = "node*, spare1"        # a * at the end stands for any text
-//! images = "rescue, centos-9"    # default: nodes are granted as they are, and no image is
-//! ```
-//!
-//! The answer is `peal.provision.dry` (true), `peal.provision.nodes` (their number) and
-//! `peal.provision.would` (in words).
+//! Grants configured nodes, reports what a real policy would do, and does nothing. `peal-
+//! module.toml` says how, and declares the settings.
 use peal_sdk::{Config, PolicyOutcome, Registration, Request, lifecycle, provision_policy, status};
 use std::sync::OnceLock;
 

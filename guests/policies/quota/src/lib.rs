@@ -1,23 +1,5 @@
-//! Limits the requests of each user in a minute, by hook: connections, events, registrations, job
-//! control, spawned jobs. Requests beyond the limit are denied with `PMIX_ERR_RESOURCE_BUSY`;
-//! `peal.reason` has the time to wait. Denied requests do not count. All others pass to later
-//! policies. The counts are state, so that they apply to all instances and survive restarts.
-//!
-//! ```toml
-//! [[module]]
-//! name = "quota"
-//! path = "quota.wasm"
-//! placement = "first"                # before a policy that grants
-//! grants = ["clock", "state"]    # needs store.path
-//! [module.config]
-//! per_minute = 60                # for each hook below without a number; default: no limit
-//! connection = 600
-//! event = 120
-//! registration = 60
-//! job_control = 10
-//! spawn = 6
-//! exempt = "0, 1001"             # users without a limit, by number; default: root
-//! ```
+//! Limits the requests of each user in a minute, by hook. `peal-module.toml` says how, and declares
+//! the settings.
 mod window;
 
 use peal_sdk::{

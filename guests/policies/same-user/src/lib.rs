@@ -1,15 +1,5 @@
-//! Grants requests of users about their own procs and denies all others: the default rules as a
-//! module, to be read and replaced. It decides about nearly all requests, so place it last.
-//!
-//! - A proc may connect as the user that it is registered for. A tool may connect if its user is
-//!   root, that of the server, or that of all jobs that it queries.
-//! - An event may not claim another source. Otherwise it passes, and the default does not deliver
-//!   it across users.
-//! - Groups may be constructed of the user's own procs, as far as this server knows them: names of
-//!   groups are per user.
-//! - Jobs may be spawned as the requester's user, and for that user's own procs.
-//! - Procs may be controlled and monitored by the user that owns them, and controlled by the site's
-//!   modules.
+//! Applies the built-in rules: each user decides about its own procs only. `peal-module.toml` says
+//! how.
 use peal_sdk::{
     ConnectionKind, PolicyOutcome, PolicySubject, Request, TargetProc, UserIdentity, Value,
     connection_policy, event_policy, group_policy, job_control_policy, key, monitor_policy,

@@ -1,23 +1,5 @@
-//! Restricts spawned jobs: number of procs and programs at once; sets their directory and tags
-//! their output. Requests within the limits pass to later policies. Others are denied with
-//! `PMIX_ERR_NO_PERMISSIONS`, or with `PMIX_ERR_JOB_INSUFFICIENT_RESOURCES` for too many procs; the
-//! reason is in the trace and the audit trail of the server. The server limits the jobs that run at
-//! a time (`run.max_spawned_jobs`), the policy `quota` the requests of a user in a minute.
-//!
-//! The policy decides about processes that the server starts, not about those that a proc starts
-//! itself.
-//!
-//! ```toml
-//! [[module]]
-//! name = "spawn-limit"
-//! path = "spawn-limit.wasm"
-//! [module.config]
-//! procs = 64                              # maximum number in one request
-//! programs = "/opt/solvers/*, /bin/date"  # permitted ones; a `*` at the end matches any text without `..`
-//! directory = "/scratch"                  # of all procs; requests with another one are denied
-//! tag_output = true                       # add the proc to each line of output
-//! exempt = "0, 1001"                      # users without these limits, by number
-//! ```
+//! Restricts spawned jobs: procs, programs and directory. `peal-module.toml` says how, and declares
+//! the settings.
 use peal_name_patterns::Pattern;
 use peal_sdk::{
     Application, Config, Info, PolicyOutcome, PolicySubject, Registration, Request, Value, key,
