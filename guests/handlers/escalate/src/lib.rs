@@ -1,33 +1,11 @@
-//! Raises another event after repetitions of an event: one lost link is noted, five within a minute
-//! raise an alarm. Counts each code separately, and each affected proc (or source). At the
-//! configured count it raises the other event with the counted values, and starts again. It counts
-//! events of jobs and of the environment. Counts are in memory; a restart resets them.
-//!
-//! ```toml
-//! [[module]]
-//! name = "escalate"
-//! path = "escalate.wasm"
-//! grants = ["clock", "notify"]
-//! [module.config]
-//! codes = "-3001, -25"           # numbers; each code is counted separately
-//! count = 5                      # number of events ...
-//! seconds = 60                   # ... within this time
-//! by = "affected"                # count by affected proc; else by "source", or "all" together
-//! into = -3100                   # the event that is raised
-//! range = "session"              # its range: rm, local, namespace, session or global
-//! message = "a link is lost again and again"    # PMIX_EVENT_TEXT_MESSAGE
-//! ```
-//!
-//! The raised event carries `PMIX_EVENT_AFFECTED_PROC` if events are counted per affected proc, and
-//! `peal.escalate.code`, `peal.escalate.count` and `peal.escalate.seconds`.
-mod tally;
-
+//! Raises another event when one event repeats within a time. `peal-module.toml` says how, and
+//! declares the settings.
 use peal_sdk::{
     Config, Event, Info, Outcome, Proc, Range, Registration, Value, clock, handler, key, lifecycle,
     notify,
 };
+use peal_tally::Tally;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use tally::Tally;
 
 /// Maximum number of counters: codes and procs.
 const ROOM: usize = 1024;
