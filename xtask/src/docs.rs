@@ -22,7 +22,7 @@ pub enum StalePages {
 pub fn build(root: &Path, stale: StalePages) -> Result<()> {
     step("reference pages", || {
         graphs::build_programs(root)?;
-        guests::build_rust(root)?;
+        guests::build(root)?;
         reference::generate(root, stale)
     })?;
     step("book and links", || {

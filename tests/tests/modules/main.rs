@@ -1,5 +1,6 @@
 //! Modules: their limits, owners, signatures, languages and tests.
 mod artifacts;
+mod catalogue;
 mod deploy;
 mod downgrades;
 mod exceptions;
@@ -12,6 +13,7 @@ mod module_scope;
 mod module_test;
 mod shipped;
 mod shipped_on_server;
+mod shipped_sites;
 mod signatures;
 mod tenant_processes;
 mod tenants;

@@ -3,7 +3,7 @@ use peal_needs::needs;
 use peal_tests::{
     Done,
     daemon::{Daemon, Place},
-    finish, guest, root, run, until,
+    finish, guest, run, until,
 };
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -117,52 +117,4 @@ fn repeated_event_raises_the_configured_event() {
         (&(-3100).into(), 3.into()),
         "{seen}"
     );
-}
-
-/// The example in the documentation of each guest can be started.
-#[needs(prepared)]
-#[test]
-fn the_settings_that_are_documented_can_be_used() {
-    for (kind, name) in [
-        ("policies", "quota"),
-        ("policies", "maintenance-window"),
-        ("policies", "log-limit"),
-        ("policies", "admin-group"),
-        ("policies", "provision-dry"),
-        ("policies", "group-rule"),
-        ("handlers", "join-by-rule"),
-        ("handlers", "escalate"),
-        ("handlers", "watchdog"),
-        ("handlers", "log-abort"),
-        ("handlers", "restart"),
-    ] {
-        let source = std::fs::read_to_string(
-            root()
-                .join("guests")
-                .join(kind)
-                .join(name)
-                .join("src/lib.rs"),
-        )
-        .unwrap();
-        let lines = source
-            .lines()
-            .map_while(|line| line.strip_prefix("//!"))
-            .map(str::trim_start);
-        let example: Vec<&str> = lines
-            .skip_while(|line| *line != "```toml")
-            .skip(1)
-            .take_while(|line| *line != "```")
-            .collect();
-        let text = example.join("\n").replace(
-            &format!("path = \"{name}.wasm\""),
-            &format!("path = {:?}", guest(name)),
-        );
-        assert!(text.contains("[[module]]") && text.contains("/"), "{text}");
-        let place = Place::new();
-        place.configure(&format!(
-            "store.path = {:?}\n{text}\n",
-            place.path("store.db")
-        ));
-        drop(place.start());
-    }
 }

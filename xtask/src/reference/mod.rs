@@ -1,5 +1,7 @@
-//! Generates the reference pages of the book (`docs/src/reference`), and a part of `THREATS.md`, from
-//! the programs, the contract and the rules of the confinement.
+//! Generates the reference pages of the book (`docs/src/reference`), the catalogue of modules
+//! (`docs/src/catalogue`), and a part of `THREATS.md`, from the programs, the contract, the manifests and
+//! the rules of the confinement.
+mod catalogue;
 mod commands;
 mod libpmix;
 mod metrics;
@@ -13,8 +15,8 @@ use anyhow::{Context, Result, bail};
 use std::{fs, path::Path, process::Command};
 
 /// Returns the paths of the pages relative to the root of the repository, and their contents.
-fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
-    Ok(vec![
+fn pages(root: &Path) -> Result<Vec<(String, String)>> {
+    let pages = vec![
         (
             "docs/src/reference/settings.md",
             printed(root, &["config", "reference"])?,
@@ -33,7 +35,11 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
         ("docs/src/reference/statuses.md", statuses::page(root)?),
         ("docs/src/reference/libpmix.md", libpmix::page(root)?),
         ("THREATS.md", processes::threats(root)?),
-    ])
+    ];
+    let pages = pages
+        .into_iter()
+        .map(|(page, text)| (page.to_owned(), text));
+    Ok(pages.chain(catalogue::pages(root)?).collect())
 }
 
 /// Writes the pages that are stale, or fails because of them.
@@ -43,7 +49,7 @@ fn pages(root: &Path) -> Result<Vec<(&'static str, String)>> {
 /// Names a stale page with [`StalePages::Refuse`], and a page that cannot be generated.
 pub fn generate(root: &Path, stale: StalePages) -> Result<()> {
     for (page, text) in pages(root)? {
-        let file = root.join(page);
+        let file = root.join(&page);
         if fs::read_to_string(&file).is_ok_and(|there| there == text) {
             continue;
         }
@@ -53,7 +59,7 @@ pub fn generate(root: &Path, stale: StalePages) -> Result<()> {
         fs::write(&file, text).with_context(|| format!("writing {page}"))?;
         println!("wrote {page}");
     }
-    Ok(())
+    catalogue::check_others(root)
 }
 
 /// Returns the output of `peal`, in a width that does not depend on the terminal.

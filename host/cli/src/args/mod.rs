@@ -11,6 +11,7 @@ mod number;
 mod placement;
 mod registry;
 mod run;
+mod shipped;
 mod signing;
 
 pub use attach::AttachArgs;
@@ -23,8 +24,8 @@ pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch,
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleBench, ModuleCommand, ModuleDev, ModuleDiff, ModuleNameArgs,
-    ModuleRollback, ModuleTest, New,
+    Build, Inspect, ModuleAdd, ModuleBench, ModuleCommand, ModuleDev, ModuleDiff, ModuleListArgs,
+    ModuleNameArgs, ModuleRollback, ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use registry::{Pull, Push};

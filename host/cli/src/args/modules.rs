@@ -4,6 +4,7 @@ use super::{
     control::time,
     number::whole,
     registry::{PULL_HELP, PUSH_HELP, Pull, Push},
+    shipped,
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
 };
 use clap::{
@@ -62,7 +63,15 @@ pub enum ModuleCommand {
     #[command(after_help = PULL_HELP)]
     Pull(Pull),
     /// List the modules of a running server, their states, and the set versions for a rollback
-    List(QueryArgs),
+    ///
+    /// With --available, lists the components that can be added to a server, without asking one.
+    List(ModuleListArgs),
+    /// Add an available module to modules.d beside the configuration
+    ///
+    /// Writes NAME.toml with the grants and all settings of the module. Settings that are not set are
+    /// comments with their defaults. The command changes no existing file.
+    #[command(after_help = ADD_HELP)]
+    Add(ModuleAdd),
     /// Have a running server read its configuration and its modules again
     ///
     /// The server also reloads changed files by itself, unless deploy.watch is false. It refuses a
@@ -112,6 +121,64 @@ pub struct ModuleNameArgs {
     /// Name of the module
     #[arg(value_name = "NAME")]
     pub name: String,
+}
+
+/// `peal module list`.
+#[derive(ClapArgs)]
+pub struct ModuleListArgs {
+    /// Selection of the server and of JSON.
+    #[command(flatten)]
+    pub query: QueryArgs,
+    /// List the modules that can be added, with what they are for
+    #[arg(long)]
+    pub available: bool,
+    /// With --available: list the components in DIR; default: those that ship with Peal
+    #[arg(long, value_name = "DIR", requires = "available", value_hint = clap::ValueHint::DirPath)]
+    pub from: Option<PathBuf>,
+}
+
+const ADD_HELP: &str = "\
+Examples:
+  peal module list --available
+  peal module add quota --set per_minute=120 && peal config check && peal module reload
+  peal module add ./mine.wasm --print      # a component of one's own, and nothing is written
+
+Exit status: 0 on success, 2 if a setting is unknown, invalid or missing, 125 if the file exists or cannot be written.";
+
+/// `peal module add`.
+#[derive(ClapArgs)]
+pub struct ModuleAdd {
+    /// Name of an available module, or path of a component
+    #[arg(value_name = "NAME|FILE.wasm", value_parser = shipped::AvailableNameParser, hide_possible_values = true)]
+    pub module: String,
+    /// Set a setting of the module. Repeat for more settings
+    #[arg(long = "set", value_name = "SETTING=VALUE", value_parser = setting)]
+    pub set: Vec<(String, String)>,
+    /// Give the module the name NAME in the configuration; default: its own
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Write the file into DIR; default: modules.d beside the configuration
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+    /// Use modules.d beside the configuration FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "dir", value_hint = clap::ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Take the component from DIR; default: those that ship with Peal
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub from: Option<PathBuf>,
+    /// Print the file and write nothing
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// Parser of a setting and its value.
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!(
+            "{text:?} should be SETTING=VALUE, as in per_minute=60"
+        )),
+    }
 }
 
 /// `peal module diff`.

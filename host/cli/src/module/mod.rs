@@ -1,5 +1,7 @@
 //! `peal module`: one file for each subcommand.
 mod acceptance;
+mod add;
+mod available;
 mod bench;
 mod build;
 mod call_list;
@@ -34,7 +36,9 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::Verify(args) => verify::verify(args),
         ModuleCommand::Push(args) => registry::push(&args),
         ModuleCommand::Pull(args) => registry::pull(&args),
-        ModuleCommand::List(args) => deployed::list(args),
+        ModuleCommand::List(args) if args.available => available::list(&args),
+        ModuleCommand::List(args) => deployed::list(args.query),
+        ModuleCommand::Add(args) => add::add(args),
         ModuleCommand::Reload(args) => reload::request(args),
         ModuleCommand::Disable(args) => deployed::change(args, |name| ModuleCall::Disable { name }),
         ModuleCommand::Enable(args) => deployed::change(args, |name| ModuleCall::Enable { name }),
