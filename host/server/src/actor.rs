@@ -37,10 +37,11 @@ use peal_model::{
 use peal_store::TraceRateLimit;
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 /// Peer that requests admission. Messages for it go to `outbox`.
 #[derive(Debug)]
@@ -167,16 +168,33 @@ impl Actor {
         self.act_all(losses);
     }
 
-    /// Waits until the modules have finished their work. Connections end when their queued messages
-    /// are written.
-    pub(crate) async fn end(mut self) {
+    /// Waits until the modules have finished their work, and logs what handlers report meanwhile.
+    /// Connections end when their queued messages are written.
+    pub(crate) async fn end(mut self, mut requests: mpsc::Receiver<HandlerRequest>) {
         // A dropped outbox closes its queue, after which the writer task ends the connection.
         self.outboxes.clear();
+        let mut drained = pin!(self.chains.drain());
+        loop {
+            tokio::select! {
+                () = &mut drained => break,
+                Some(request) = requests.recv() => self.log_last(request),
+            }
+        }
+        while let Ok(request) = requests.try_recv() {
+            self.log_last(request);
+        }
         tokio::join!(
-            self.chains.drain(),
             self.decisions.drain(self.drain_timeout),
             self.channels.drain()
         );
+    }
+
+    /// Logs the report of a handler about one of the last events, such as the end of the last proc.
+    /// Events and job control would reach nobody any more.
+    fn log_last(&mut self, request: HandlerRequest) {
+        if let HandlerRequest::Report { .. } = request {
+            self.execute_handler_request(request);
+        }
     }
 
     /// Adds what each user holds to a report.

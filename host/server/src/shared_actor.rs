@@ -140,10 +140,14 @@ impl SharedActor {
         };
         // Before the drain below, so that the chains still receive the events of these losses.
         actor.report_losses();
-        // Close the queues first: a worker of a chain that waits for space in one would block the
-        // drain below.
-        drop(inbox);
-        actor.end().await;
+        let ActorInbox {
+            internal,
+            handler_requests,
+        } = inbox;
+        // No message is handled any more. Requests of handlers are taken while the chains finish: a
+        // worker that waits for space in their queue would delay the end.
+        drop(internal);
+        actor.end(handler_requests).await;
     }
 
     /// Returns the next deadline, and records that the caller sleeps until then.

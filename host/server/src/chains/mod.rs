@@ -37,6 +37,7 @@ use peal_sandbox::GuestPool;
 use peal_tenant::{HandlerOrder, LoadedModule, TenantModule};
 use queue::{QueueCharge, Route};
 use std::{
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -370,40 +371,36 @@ impl Chains {
     /// Waits until every submitted event has passed and the modules have stopped, at most the drain
     /// timeout. The bound exists because slow handlers with many waiting events must not keep a
     /// server from ending.
-    pub(crate) async fn drain(self) {
-        let Chains {
-            route,
-            mut workers,
-            settings,
-            shared,
-            ..
-        } = self;
+    pub(crate) fn drain(&mut self) -> impl Future<Output = ()> + Send + use<> {
+        let mut workers = mem::take(&mut self.workers);
+        let route = self.route.clone();
+        let shared = self.shared.clone();
+        let drain_timeout = self.settings.drain_timeout;
         workers.sort_by(|one, other| one.0.cmp(&other.0));
-        // Close the queues in the order of the owners: once an earlier owner has finished, no event
-        // can be passed to the next one.
-        let all = async {
-            for (owner, mut worker) in workers {
-                route.close(&owner);
-                // A worker that panicked has already reported it.
-                let _ = (&mut worker.0).await;
-            }
-        };
-        if tokio::time::timeout(settings.drain_timeout, all)
-            .await
-            .is_err()
-        {
-            // The workers are aborted, but a chain on a guest thread continues: this flag ends it
-            // before its next handler.
-            shared.stopped.store(true, Ordering::Relaxed);
-            let left = shared.under_way.load(Ordering::Relaxed);
-            shared.metrics.counters().chain_events_dropped.add(left);
-            if left > 0 {
-                let after = settings.drain_timeout;
-                tracing::error!(
-                    events = left,
-                    ?after,
-                    "hosted chains not drained in time; events dropped"
-                );
+        async move {
+            // Close the queues in the order of the owners: once an earlier owner has finished, no event
+            // can be passed to the next one.
+            let all = async {
+                for (owner, mut worker) in workers {
+                    route.close(&owner);
+                    // A worker that panicked has already reported it.
+                    let _ = (&mut worker.0).await;
+                }
+            };
+            if tokio::time::timeout(drain_timeout, all).await.is_err() {
+                // The workers are aborted, but a chain on a guest thread continues: this flag ends it
+                // before its next handler.
+                shared.stopped.store(true, Ordering::Relaxed);
+                let left = shared.under_way.load(Ordering::Relaxed);
+                shared.metrics.counters().chain_events_dropped.add(left);
+                if left > 0 {
+                    let after = drain_timeout;
+                    tracing::error!(
+                        events = left,
+                        ?after,
+                        "hosted chains not drained in time; events dropped"
+                    );
+                }
             }
         }
     }

@@ -87,7 +87,7 @@ impl StandaloneChain {
     }
 
     /// Waits until every event has passed and the handlers have stopped.
-    pub async fn drain(self) {
+    pub async fn drain(mut self) {
         self.chains.drain().await;
     }
 }
