@@ -1,18 +1,15 @@
 //! Runs of the host's test binaries, several at a time: many tests wait for something, so that one
 //! binary alone leaves cores idle.
-use crate::{command::cargo, ignored::Ignored};
+use crate::{command::cargo, ignored::Ignored, parallel};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::{
     collections::VecDeque,
     ffi::OsString,
     fs::{self, File},
-    io::{BufRead, BufReader, Write},
-    num::NonZero,
+    io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{Mutex, PoisonError, mpsc},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -37,6 +34,19 @@ struct Ended {
     result: Result<()>,
 }
 
+impl Ended {
+    fn print(&self) -> io::Result<()> {
+        let mut printed = io::stdout().lock();
+        let took = self.took.as_secs_f32();
+        writeln!(printed, "\nran {} in {took:.1} s", self.name)?;
+        printed.write_all(&self.output)?;
+        match &self.result {
+            Ok(()) => Ok(()),
+            Err(error) => writeln!(printed, "{} failed: {error:#}", self.name),
+        }
+    }
+}
+
 /// Runs the binaries in this environment. Prints the output of each when it has ended, and counts
 /// the ignored tests.
 ///
@@ -48,55 +58,31 @@ pub fn run_all(
     binaries: TestBinaries,
     variables: &[(&str, OsString)],
 ) -> Result<Ignored> {
-    let queue = Mutex::new(binaries.0);
-    // Each binary runs as many tests at a time as there are cores. One more binary keeps the cores
-    // busy while tests wait.
-    let at_once = thread::available_parallelism().map_or(1, NonZero::get) + 1;
     let outputs = root.join("target/test-output");
     fs::create_dir_all(&outputs).with_context(|| format!("creating {}", outputs.display()))?;
     let mut ignored = Ignored::default();
     let mut failed = Vec::new();
-    thread::scope(|scope| {
-        let (tell, ended) = mpsc::channel();
-        for _ in 0..at_once {
-            let tell = tell.clone();
-            let queue = &queue;
-            let outputs = &outputs;
-            scope.spawn(move || {
-                loop {
-                    let next = queue
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .pop_front();
-                    let Some(binary) = next else { break };
-                    if tell.send(binary.run(outputs, variables)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        // The loop below ends with the last sender.
-        drop(tell);
-        for Ended {
-            name,
-            took,
-            output,
-            result,
-        } in ended
-        {
-            let mut printed = std::io::stdout().lock();
-            writeln!(printed, "\nran {name} in {:.1} s", took.as_secs_f32())?;
-            printed.write_all(&output)?;
-            output
+    let mut printing = Ok(());
+    parallel::for_each(
+        // Each binary runs as many tests at a time as there are cores. One more binary keeps the cores
+        // busy while tests wait.
+        parallel::cores() + 1,
+        binaries.0,
+        |binary| binary.run(&outputs, variables),
+        |ended| {
+            ended
+                .output
                 .split(|byte| *byte == b'\n')
                 .for_each(|line| ignored.read(&String::from_utf8_lossy(line)));
-            if let Err(error) = result {
-                writeln!(printed, "{name} failed: {error:#}")?;
-                failed.push(name);
+            if printing.is_ok() {
+                printing = ended.print();
             }
-        }
-        anyhow::Ok(())
-    })?;
+            if ended.result.is_err() {
+                failed.push(ended.name);
+            }
+        },
+    );
+    printing.context("printing the output of the tests")?;
     ensure!(
         failed.is_empty(),
         "the tests of {} failed\n{ignored}",

@@ -1,14 +1,14 @@
 //! `cargo xtask fuzz`: builds the fuzz targets of `tests/fuzz` and runs them, one on each core at a time.
-use crate::command::{cargo, run, step, target_dir};
+use crate::{
+    command::{cargo, run, step, target_dir},
+    parallel,
+};
 use anyhow::{Context, Result, ensure};
 use std::{
-    collections::VecDeque,
     fs::{self, File},
-    num::NonZero,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, PoisonError, mpsc},
-    thread,
+    time::SystemTime,
 };
 
 /// Names of the targets: files in `tests/fuzz/fuzz_targets`.
@@ -56,13 +56,11 @@ impl Fuzz {
     /// Builds and runs the targets.
     pub fn run(&self, root: &Path) -> Result<()> {
         let seed = self.seed.map_or_else(seed_of_the_moment, Ok)?;
-        let all = || TARGETS.map(str::to_owned).to_vec();
-        let chosen = if self.targets.is_empty() {
-            all()
+        if self.targets.is_empty() {
+            all(root, self.seconds, seed)
         } else {
-            self.targets.clone()
-        };
-        fuzz(root, chosen, self.seconds, seed)
+            fuzz(root, self.targets.clone(), self.seconds, seed)
+        }
     }
 }
 
@@ -73,8 +71,8 @@ pub fn all(root: &Path, seconds: u32, seed: u32) -> Result<()> {
 
 /// Returns a seed from the clock. It is never zero, which libFuzzer takes for "any".
 pub fn seed_of_the_moment() -> Result<u32> {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::SystemTime::UNIX_EPOCH)
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
         .context("the clock is before 1970")?;
     Ok(now.subsec_nanos() | 1)
 }
@@ -143,44 +141,20 @@ fn run_all(
     seconds: u32,
     seed: u32,
 ) -> Result<()> {
-    let queue = Mutex::new(VecDeque::from(targets));
-    let at_once = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut faults = Vec::new();
-    thread::scope(|scope| {
-        let (tell, ended) = mpsc::channel();
-        for _ in 0..at_once {
-            let (tell, queue) = (tell.clone(), &queue);
-            scope.spawn(move || {
-                loop {
-                    let mut waiting = queue.lock().unwrap_or_else(PoisonError::into_inner);
-                    let Some(target) = waiting.pop_front() else {
-                        break;
-                    };
-                    drop(waiting);
-                    if tell
-                        .send(run_one(root, target, work, seconds, seed))
-                        .is_err()
-                    {
-                        break;
-                    }
-                }
-            });
-        }
-        // The loop below ends with the last sender.
-        drop(tell);
-        for end in ended {
-            match end {
-                Ok(FuzzedInputs { target, count }) => {
-                    println!("{target}: {count} inputs, no fault")
-                }
-                Err(fault) => {
-                    println!("{fault:#}");
-                    faults.push(fault);
-                }
+    let mut faults = 0;
+    parallel::for_each(
+        parallel::cores(),
+        targets,
+        |target| run_one(root, target, work, seconds, seed),
+        |end| match end {
+            Ok(FuzzedInputs { target, count }) => println!("{target}: {count} inputs, no fault"),
+            Err(fault) => {
+                println!("{fault:#}");
+                faults += 1;
             }
-        }
-    });
-    ensure!(faults.is_empty(), "{} targets have failed", faults.len());
+        },
+    );
+    ensure!(faults == 0, "{faults} targets have failed");
     Ok(())
 }
 

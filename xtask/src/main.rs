@@ -20,6 +20,7 @@ mod libpmix;
 mod lint;
 mod mpi;
 mod needs;
+mod parallel;
 mod reference;
 mod soak;
 mod test;

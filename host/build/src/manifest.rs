@@ -125,11 +125,11 @@ pub struct Manifest {
     /// The directory of the SDKs, beside the contract.
     #[serde(default = "default_sdk", skip_serializing_if = "is_default_sdk")]
     pub sdk: PathBuf,
-    /// What the module is for, in one line. A module with a description is in the catalogue of its
+    /// Purpose of the module, in one line. A module with a description is in the catalogue of its
     /// directory (`peal module list --available`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What the module does, in Markdown, for its page of the catalogue.
+    /// Description of the module, in Markdown, for its page of the catalogue.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub purpose: String,
     /// Configuration beside the `[[module]]` that its example needs, such as a `[[sink]]`.

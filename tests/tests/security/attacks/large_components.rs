@@ -6,7 +6,9 @@ use peal_server::admin::{ModuleList, ModuleState};
 use peal_tests::{
     attacks::large_components::{self, LARGE},
     daemon::{Daemon, Place},
-    guest, run, until,
+    guest,
+    processes::is_running,
+    run, until,
 };
 use std::{
     fs::{self, Permissions},
@@ -140,9 +142,8 @@ fn large_components_of_a_user_delay_no_other_user() {
         "stop: {stop_under:?}, without {stop_without:?}"
     );
     daemon.ends();
-    let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
     until("the compilation ends with its server", || {
-        !compilation.iter().any(is_there)
+        !compilation.iter().any(|pid| is_running(*pid))
     });
 }
 
