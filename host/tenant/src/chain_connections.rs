@@ -98,12 +98,14 @@ impl ChainConnections {
             used.give_back();
             Ok(reply)
         };
+        let ended = async {
+            // The result holds a lock of the state, which the drop of a used connection takes, too.
+            drop(state.wait_for(|state| *state == ProcessState::Ended).await);
+        };
         tokio::select! {
             biased;
             reply = exchanged => reply,
-            _ = state.wait_for(|state| *state == ProcessState::Ended) => {
-                Err(TenantRuntimeError::Ended)
-            }
+            () = ended => Err(TenantRuntimeError::Ended),
         }
     }
 
