@@ -13,13 +13,13 @@ const MAX_TEXT: usize = 1024;
 /// Limit of a name, in bytes.
 const MAX_NAME: usize = 64;
 
-/// What a module declares of itself.
+/// Declaration of a module: purpose, settings and usual deployment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ModuleDeclaration {
     /// The name of the module.
     pub name: String,
-    /// What the module is for, in one line.
+    /// Purpose of the module, in one line.
     #[serde(default)]
     pub description: String,
     /// The settings; none if the module does not declare them, so that nothing is compared with them.
