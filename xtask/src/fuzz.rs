@@ -33,12 +33,6 @@ const SEEDS: [&str; 2] = ["seeds", "relay_seeds"];
 const SHOWN_LINES: usize = 40;
 
 /// Arguments of `cargo xtask fuzz`.
-///
-/// Fuzz the code that reads bytes of strangers, of guests and of Peal's other processes
-///
-/// Begins with recorded messages, and keeps inputs that reach new code in `target/fuzz/corpus`. An
-/// input that finds a fault is kept in `target/fuzz/artifacts`; give it to the printed program to
-/// repeat the fault. Finding none proves nothing: run it for hours after a change of a parser.
 #[derive(clap::Args)]
 pub struct Fuzz {
     /// Run these targets only

@@ -69,6 +69,11 @@ enum Task {
     Lint,
     /// Search for faults for some time: by fuzzing, and by property tests with many more cases
     Soak(soak::Soak),
+    /// Fuzz the code that reads bytes of strangers, of guests and of Peal's other processes
+    ///
+    /// Begins with recorded messages, and keeps inputs that reach new code in `target/fuzz/corpus`. An
+    /// input that finds a fault is kept in `target/fuzz/artifacts`; give it to the printed program to
+    /// repeat the fault. Finding none proves nothing: run it for hours after a change of a parser.
     Fuzz(fuzz::Fuzz),
     Bench(bench::Bench),
     Labs(labs::Labs),
