@@ -142,6 +142,19 @@ pub enum SinkWriteError {
 }
 
 impl SinkWriteError {
+    /// Refuses a message with more bytes than a sink accepts.
+    pub(crate) fn check_size(name: &str, bytes: usize, most: usize) -> Result<(), SinkWriteError> {
+        if bytes > most {
+            Err(SinkWriteError::TooLong {
+                name: name.to_owned(),
+                bytes,
+                most,
+            })
+        } else {
+            Ok(())
+        }
+    }
+
     /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         match self {

@@ -174,16 +174,7 @@ impl MailRules {
     }
 
     fn check_size(&self, bytes: usize) -> Result<(), SinkWriteError> {
-        let most = self.settings.max_bytes;
-        if bytes > most {
-            Err(SinkWriteError::TooLong {
-                name: self.name.clone(),
-                bytes,
-                most,
-            })
-        } else {
-            Ok(())
-        }
+        SinkWriteError::check_size(&self.name, bytes, self.settings.max_bytes)
     }
 
     fn malformed(&self, part: &'static str, value: &str, right: &'static str) -> SinkWriteError {

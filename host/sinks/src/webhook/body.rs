@@ -78,16 +78,7 @@ impl WebhookBody {
     }
 
     fn check_size(&self, bytes: usize) -> Result<(), SinkWriteError> {
-        let most = self.most;
-        if bytes > most {
-            Err(SinkWriteError::TooLong {
-                name: self.name.clone(),
-                bytes,
-                most,
-            })
-        } else {
-            Ok(())
-        }
+        SinkWriteError::check_size(&self.name, bytes, self.most)
     }
 }
 

@@ -7,11 +7,13 @@ pub mod smtp;
 pub mod web;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use serde::de::DeserializeOwned;
 use std::{
     env, fs,
+    io::{BufRead, BufReader},
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
@@ -92,6 +94,23 @@ impl Process {
         )
     }
 
+    /// Starts a server that prints its port once it listens there.
+    pub fn start_listening(command: &mut Command, port: u16) -> Process {
+        let name = command.get_program().to_owned();
+        let mut running = Process::start(command.stdout(Stdio::piped()));
+        let mut said = String::new();
+        BufReader::new(running.0.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        assert_eq!(
+            said.trim(),
+            port.to_string(),
+            "{} did not begin to listen",
+            name.display()
+        );
+        running
+    }
+
     pub fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -102,6 +121,23 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns what the JSON files of a directory hold, in the order of their names.
+pub fn read_json<T: DeserializeOwned>(dir: &Path) -> Vec<T> {
+    let mut files: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "json")
+    });
+    files.sort();
+    files
+        .iter()
+        .map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap())
+        .collect()
 }
 
 /// An authority, and what it has signed, as files.

@@ -1,12 +1,7 @@
 //! A real mail server: Python's aiosmtpd, run by `tests/peers/smtp.py`.
-use super::{Certificates, Process, free_port, root, test_server_file};
+use super::{Certificates, Process, free_port, read_json, root, test_server_file};
 use serde::Deserialize;
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{path::PathBuf, process::Command};
 
 /// A mail as the server got it, parsed by Python.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -97,16 +92,7 @@ impl MailServer {
         if let Some((user, password)) = &self.password {
             command.args(["--user", user, "--password", password]);
         }
-        let mut running = Process::start(command.stdout(Stdio::piped()));
-        let mut said = String::new();
-        BufReader::new(running.0.stdout.take().unwrap())
-            .read_line(&mut said)
-            .unwrap();
-        assert_eq!(
-            said.trim(),
-            self.port.to_string(),
-            "the mail server did not begin to listen"
-        );
+        let running = Process::start_listening(&mut command, self.port);
         self.running = Some(running);
     }
 
@@ -121,19 +107,7 @@ impl MailServer {
 
     /// Returns the mails received so far, in order.
     pub fn received(&self) -> Vec<Received> {
-        let mut files: Vec<PathBuf> = fs::read_dir(self.dir.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.retain(|file| {
-            file.extension()
-                .is_some_and(|extension| extension == "json")
-        });
-        files.sort();
-        files
-            .iter()
-            .map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap())
-            .collect()
+        read_json(self.dir.path())
     }
 
     pub fn subjects(&self) -> Vec<String> {

@@ -1,12 +1,7 @@
 //! A real web service: Python's HTTP server, run by `tests/peers/https.py`.
-use super::{Certificates, Process, free_port, root};
+use super::{Certificates, Process, free_port, read_json, root};
 use serde::Deserialize;
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{path::PathBuf, process::Command};
 
 /// A request as the service got it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -71,16 +66,7 @@ impl WebService {
                 .arg("--key")
                 .arg(key);
         }
-        let mut running = Process::start(command.stdout(Stdio::piped()));
-        let mut said = String::new();
-        BufReader::new(running.0.stdout.take().unwrap())
-            .read_line(&mut said)
-            .unwrap();
-        assert_eq!(
-            said.trim(),
-            self.port.to_string(),
-            "the web service did not begin to listen"
-        );
+        let running = Process::start_listening(&mut command, self.port);
         self.running = Some(running);
     }
 
@@ -95,19 +81,7 @@ impl WebService {
 
     /// Returns the requests received so far, in order.
     pub fn received(&self) -> Vec<WebRequest> {
-        let mut files: Vec<PathBuf> = fs::read_dir(self.dir.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.retain(|file| {
-            file.extension()
-                .is_some_and(|extension| extension == "json")
-        });
-        files.sort();
-        files
-            .iter()
-            .map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap())
-            .collect()
+        read_json(self.dir.path())
     }
 
     /// Returns the bodies of the requests that were answered with success.
