@@ -57,13 +57,7 @@ pub struct Component {
 impl Component {
     /// Returns the kind of owner for the signature rules.
     pub(crate) fn module_owner(&self) -> ModuleOwner {
-        match &self.scope {
-            ResolvedScope::One(Owner::Site) => ModuleOwner::Site,
-            ResolvedScope::One(Owner::User(_)) => ModuleOwner::User,
-            ResolvedScope::One(Owner::Namespace(_)) | ResolvedScope::Jobs(_) => {
-                ModuleOwner::Namespace
-            }
-        }
+        self.scope.module_owner()
     }
 
     /// Sets the signer, if its key is trusted.
@@ -101,16 +95,12 @@ impl Component {
         {
             return None;
         }
-        let why = lacking(
-            rules,
-            (self.module_owner(), name),
+        unsigned(
+            entry,
+            (self.module_owner(), rules),
             &self.bytes,
             &self.signature,
-        )?;
-        Some(entry.problem(
-            "module.path",
-            format!("module {} {why}", entry.settings.name),
-        ))
+        )
     }
 
     /// Builds a component from stored bytes.
@@ -119,8 +109,21 @@ impl Component {
         bytes: Vec<u8>,
         signature: Result<Signature, SignatureError>,
     ) -> Result<Component, Problem> {
-        inspected(entry, bytes, signature, ModuleOrigin::Site)
+        let place = ModulePlace::of(entry, ModuleOrigin::Site)?;
+        inspected(entry, place, bytes, signature)
     }
+}
+
+/// Returns the error of a component that must be signed and is not.
+fn unsigned(
+    entry: &ModuleEntry,
+    (owner, rules): (ModuleOwner, &Modules),
+    bytes: &[u8],
+    signature: &Result<Signature, SignatureError>,
+) -> Option<Problem> {
+    let name = entry.settings.name.as_str();
+    let why = lacking(rules, (owner, Some(name)), bytes, signature)?;
+    Some(entry.problem("module.path", format!("module {name} {why}")))
 }
 
 /// Origin of a module.
@@ -249,7 +252,6 @@ fn fitted<'a>(
             Ok(Some(component)) => {
                 let inspection = &component.inspection;
                 let owner = component.scope.any();
-                problems.extend(component.unsigned(entry, &config.modules));
                 problems.extend(unfit(entry, inspection, config));
                 problems.extend(scope::unfit(entry, &owner, inspection, config));
                 let counted = module_counts.add(&owner);
@@ -366,36 +368,59 @@ fn of(
             return Err(entry.problem("module.sha256", message));
         }
     }
-    inspected(entry, bytes, signature, home).map(Some)
+    // Likewise, what nobody has signed is not inspected where a signature is required.
+    let place = ModulePlace::of(entry, home)?;
+    let owner = place.scope.module_owner();
+    match unsigned(entry, (owner, &config.modules), &bytes, &signature) {
+        Some(problem) => Err(problem),
+        None => inspected(entry, place, bytes, signature).map(Some),
+    }
+}
+
+/// Owners of a module, and its name for admins.
+struct ModulePlace {
+    scope: ResolvedScope,
+    installed_by: Option<u32>,
+    title: String,
+}
+
+impl ModulePlace {
+    fn of(entry: &ModuleEntry, home: ModuleOrigin<'_>) -> Result<ModulePlace, Problem> {
+        let name = &entry.settings.name;
+        Ok(match home {
+            ModuleOrigin::Site => ModulePlace {
+                scope: scope::resolve_scope(entry)?,
+                installed_by: None,
+                title: name.clone(),
+            },
+            ModuleOrigin::User(directory) => {
+                let uid = directory.uid();
+                ModulePlace {
+                    scope: ResolvedScope::One(Owner::User(uid)),
+                    installed_by: Some(uid),
+                    title: format!("{uid}/{name}"),
+                }
+            }
+        })
+    }
 }
 
 fn inspected(
     entry: &ModuleEntry,
+    place: ModulePlace,
     bytes: Vec<u8>,
     signature: Result<Signature, SignatureError>,
-    home: ModuleOrigin<'_>,
 ) -> Result<Component, Problem> {
     let name = &entry.settings.name;
-    let (scope, installed_by, title) = match home {
-        ModuleOrigin::Site => (scope::resolve_scope(entry)?, None, name.clone()),
-        ModuleOrigin::User(directory) => {
-            let uid = directory.uid();
-            (
-                ResolvedScope::One(Owner::User(uid)),
-                Some(uid),
-                format!("{uid}/{name}"),
-            )
-        }
-    };
     // Reads imports and exports only, so that errors are reported before any compilation.
     let inspection = inspect(&bytes)
         .map_err(|error| entry.problem("module.path", format!("module {name}: {error}")))?;
     Ok(Component {
         bytes: bytes.into(),
         inspection,
-        scope,
-        installed_by,
-        title,
+        scope: place.scope,
+        installed_by: place.installed_by,
+        title: place.title,
         signature,
         signer: None,
     })

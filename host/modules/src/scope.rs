@@ -1,6 +1,6 @@
 //! Owner of a configured module, and what follows from it: chain, roles and grants.
 use crate::limits::{has_grant, tenants_may_have};
-use peal_config::{Config, ConfiguredScope, ModuleEntry, Problem, UserRef};
+use peal_config::{Config, ConfiguredScope, ModuleEntry, ModuleOwner, Problem, UserRef};
 use peal_core::{owner::Owner, pattern::NspacePattern};
 use peal_model::{Nspace, with_article};
 use peal_sandbox::{Capability, Inspection, Role};
@@ -25,6 +25,17 @@ impl ResolvedScope {
                 .cloned()
                 .map(Owner::Namespace)
                 .collect(),
+        }
+    }
+
+    /// Returns the kind of owner for the signature rules.
+    pub(crate) fn module_owner(&self) -> ModuleOwner {
+        match self {
+            ResolvedScope::One(Owner::Site) => ModuleOwner::Site,
+            ResolvedScope::One(Owner::User(_)) => ModuleOwner::User,
+            ResolvedScope::One(Owner::Namespace(_)) | ResolvedScope::Jobs(_) => {
+                ModuleOwner::Namespace
+            }
         }
     }
 
