@@ -10,9 +10,15 @@ use std::{
 /// maximum time until journalled records are moved.
 pub(crate) const GATHER_TIME: Duration = Duration::from_millis(20);
 
+/// Number of entries that are not held back any longer: a decision waits until those before it are
+/// written.
+const ENOUGH_ENTRIES: usize = 64;
+
 /// Bounded queue of entries.
 pub(crate) struct EntryQueue {
     most: usize,
+    /// Number of entries that are not held back any longer.
+    enough: usize,
     state: Mutex<EntryQueueState>,
     /// Signals work to the writer thread.
     filled: Condvar,
@@ -68,6 +74,7 @@ impl EntryQueue {
     pub(crate) fn new(most: usize) -> EntryQueue {
         EntryQueue {
             most,
+            enough: ENOUGH_ENTRIES.min(most),
             state: Mutex::default(),
             filled: Condvar::new(),
             emptied: Condvar::new(),
@@ -103,7 +110,8 @@ impl EntryQueue {
     }
 
     /// Appends an entry and wakes the writer thread if necessary. A gathering thread wakes up soon
-    /// by itself, so it is woken early only for an entry that a caller waits for.
+    /// by itself, so it is woken early only for an entry that a caller waits for, and for enough
+    /// entries.
     fn put(&self, state: &mut EntryQueueState, pending: PendingEntry, by: CommitThread) {
         let is_urgent = pending.is_awaited() && by == CommitThread::Thread;
         let wakes = match state.thread {
@@ -111,7 +119,7 @@ impl EntryQueue {
             // an entry that the caller writes itself.
             Thread::Busy => false,
             Thread::Idle => by == CommitThread::Thread,
-            Thread::Gathering => is_urgent,
+            Thread::Gathering => is_urgent || state.waiting.len() + 1 == self.enough,
         };
         state.awaited += usize::from(pending.is_awaited());
         state.waiting.push_back(pending);
@@ -128,8 +136,9 @@ impl EntryQueue {
     /// Schedules a move of the journal.
     pub(crate) fn schedule_journal(&self, within: Duration) {
         let mut state = self.lock();
-        if state.due.is_none() {
-            state.due = Some(Instant::now() + within);
+        let due = Instant::now() + within;
+        if state.due.is_none_or(|earlier| due < earlier) {
+            state.due = Some(due);
             // A gathering thread wakes up by itself, at the latest after `GATHER_TIME`.
             if state.thread == Thread::Idle {
                 self.filled.notify_one();
@@ -149,8 +158,8 @@ impl EntryQueue {
     }
 
     /// Waits for work. Entries that no caller waits for are held back up to [`GATHER_TIME`], or
-    /// until there are `enough` of them.
-    pub(crate) fn wait(&self, patience: Duration, enough: usize) -> WriterWork {
+    /// until there are enough of them.
+    pub(crate) fn wait(&self, patience: Duration) -> WriterWork {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;
         // Before the entries: a queue that is never empty must not delay the journal.
@@ -173,7 +182,7 @@ impl EntryQueue {
             let left = gathered.saturating_duration_since(Instant::now());
             let is_ripe = state.is_closed
                 || left.is_zero()
-                || state.waiting.len() >= enough.min(self.most)
+                || state.waiting.len() >= self.enough
                 // A caller waits, so the group does not grow any further.
                 || state.awaited > 0;
             if is_ripe {

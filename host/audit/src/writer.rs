@@ -2,10 +2,10 @@
 //! thread (`writer_thread`) does this. If it is idle, a caller that waits for a decision writes
 //! itself, since a hand-over between threads takes longer than the write.
 //!
-//! A group that a caller waits for goes to the journal (`journal`). All others go to the database
-//! (`trail_database`), after the journalled records. A thread that holds the writer may also lock
-//! the database, never the other way round. So the writer thread can move journalled records while
-//! the writer takes decisions.
+//! Entries go to the journal (`journal`). Those that do not fit there, and those that need blobs or
+//! a checkpoint, go to the database (`trail_database`), after the journalled records. A thread that
+//! holds the writer may also lock the database, never the other way round. So the writer thread can
+//! move journalled records while the writer takes decisions.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
     TrailRetention,
@@ -35,7 +35,7 @@ use std::{
 /// to extend the period.
 const KEEP_AHEAD: u64 = 4096;
 /// Maximum number of entries in one write.
-pub(crate) const MAX_GROUP_ENTRIES: usize = 512;
+const MAX_GROUP_ENTRIES: usize = 512;
 /// Number of records after which the writer checks for records to drop.
 const BETWEEN_DROPS: u64 = 512;
 /// The check is also due when the maximum size divided by this number was written.
@@ -90,13 +90,6 @@ const ROOM_MADE: usize = 16;
 /// Cause of a denial for lack of space.
 const NO_ROOM: &str = "no room in the audit trail for more decisions about this user";
 
-/// Urgency of a group: whether a caller waits for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    Awaited,
-    Unhurried,
-}
-
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -139,15 +132,19 @@ impl TrailWriter {
         self.budget.used()
     }
 
-    /// Writes all queued entries.
+    /// Writes the queued entries until no caller waits for one.
     pub(crate) fn drain(&mut self, queue: &EntryQueue) {
         loop {
             let group = queue.take(MAX_GROUP_ENTRIES);
-            if group.is_empty() {
+            // Without entries a group would make room. Another thread may have taken them.
+            if !group.is_empty() {
+                // Waiting callers have received the result, and lost entries are counted.
+                let _ = self.group(group);
+            }
+            // The others are gathered: each group costs as much as several entries.
+            if !queue.is_awaited() {
                 return self.schedule_journal(queue);
             }
-            // Waiting callers have received the result, and lost entries are counted.
-            let _ = self.group(group);
         }
     }
 
@@ -282,13 +279,8 @@ impl TrailWriter {
 
     /// Writes entries. If the trail is full, makes room and tries again.
     fn write_with_room(&mut self, entries: &[PendingEntry]) -> Result<(), AuditError> {
-        let urgency = if entries.iter().any(PendingEntry::is_awaited) {
-            Urgency::Awaited
-        } else {
-            Urgency::Unhurried
-        };
         for _ in 0..ROOM_MADE {
-            match self.write(entries, urgency) {
+            match self.write(entries) {
                 Err(AuditError::Store(full @ StoreError::Full { .. })) => {
                     if self.drop_old(DropReason::Room) == Dropped::Nothing {
                         return Err(AuditError::NothingToDrop {
@@ -302,10 +294,10 @@ impl TrailWriter {
             }
         }
         // The last attempt may have made room, too.
-        self.write(entries, urgency)
+        self.write(entries)
     }
 
-    fn write(&mut self, entries: &[PendingEntry], urgency: Urgency) -> Result<(), AuditError> {
+    fn write(&mut self, entries: &[PendingEntry]) -> Result<(), AuditError> {
         // Taken before the write, and put back if it fails.
         let left_out = self.shared.left_out.swap(0, Ordering::Relaxed);
         let gap = |calls: u64, reason| {
@@ -338,7 +330,7 @@ impl TrailWriter {
         let before = self.head.0;
         let written = self
             .rows(all())
-            .and_then(|rows| self.keep(rows, &needed_modules, urgency));
+            .and_then(|rows| self.keep(rows, &needed_modules));
         // Locked after the write, so that readers of the state do not wait for it.
         let mut health = self.shared.health();
         match written {
@@ -395,7 +387,6 @@ impl TrailWriter {
         &mut self,
         rows: Vec<TrailRow>,
         needed_modules: &HeldFor<'_>,
-        urgency: Urgency,
     ) -> Result<(), AuditError> {
         let head = rows.last().map_or(self.head, |row| (row.seq, row.hash));
         self.since_drop += rows.iter().map(|row| row.body.len() as u64).sum::<u64>();
@@ -404,26 +395,25 @@ impl TrailWriter {
             .iter()
             .map(|row| (kind::class(&row.kind), row.uid, row.body.len() as u64))
             .collect();
-        self.put(rows, needed_modules, (urgency, head))?;
+        self.put(rows, needed_modules, head)?;
         bytes
             .into_iter()
             .for_each(|(class, uid, bytes)| self.budget.add(class, uid, bytes));
         Ok(())
     }
 
-    /// Writes records to the journal if a caller waits and nothing else is to be written, otherwise
-    /// to the database.
+    /// Writes records to the journal if nothing else is to be written, otherwise to the database.
     fn put(
         &mut self,
         rows: Vec<TrailRow>,
         needed_modules: &HeldFor<'_>,
-        (urgency, head): (Urgency, ChainHead),
+        head: ChainHead,
     ) -> Result<(), AuditError> {
         let blobs = self.unwritten_blobs(needed_modules, head.0);
         let is_due =
             head.0 - self.sealed.0 >= self.every.0 || self.sealed.1.elapsed() >= self.every.1;
         // The journal holds rows only, neither blobs nor seals.
-        let is_short = urgency == Urgency::Awaited && blobs.is_empty() && !is_due;
+        let is_short = !rows.is_empty() && blobs.is_empty() && !is_due;
         let rows = match if is_short {
             self.journal.add(self.head, rows)
         } else {
@@ -484,6 +474,11 @@ impl TrailWriter {
                 // failed.
                 if self.journal.is_taken() && !locked(&self.ledger).has_journalled() {
                     self.journal.clear();
+                } else if self.journal.is_half_full() {
+                    // Under load some are always added meanwhile. These are few, so that decisions
+                    // wait for a short time only. An empty group moves them, and the journal is
+                    // empty.
+                    let _ = self.group(Vec::new());
                 }
                 self.drop_at_times();
             }

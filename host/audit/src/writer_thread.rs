@@ -5,7 +5,7 @@ use crate::{
     queue::{EntryQueue, WriterWork},
     refusals::GroupedDenials,
     trail_database::TrailDatabase,
-    writer::{MAX_GROUP_ENTRIES, TrailWriter, locked},
+    writer::{TrailWriter, locked},
 };
 use std::{
     sync::Mutex,
@@ -26,7 +26,7 @@ pub(crate) fn run_writer(
             .refusals
             .due_within(Instant::now())
             .unwrap_or(patience);
-        match queue.wait(patience.min(until_due), MAX_GROUP_ENTRIES) {
+        match queue.wait(patience.min(until_due)) {
             WriterWork::Entries => locked(writer).drain(queue),
             WriterWork::Journal => move_journal(writer, ledger, queue),
             WriterWork::Nothing => locked(writer).seal_after(patience),

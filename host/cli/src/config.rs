@@ -349,6 +349,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         max_partial_frame_bytes_total: server.partial_frame_bytes_total(),
         frame_timeout: server.frame_timeout,
         max_refusal_delay: server.max_refusal_delay,
+        max_busy_percent: server.max_busy_percent,
         handshake_timeout: server.handshake_timeout,
         max_outbox_messages: server.max_outbox_messages,
         outbox: OutboxLimits {

@@ -318,6 +318,11 @@ impl StandaloneHandlers {
 /// tasks.
 const BETWEEN_LOOKS: u32 = 4;
 
+/// Number of tasks that run before one that another thread has made ready, such as the thread of a
+/// policy. With the default of 31, decisions about all users would wait for the tasks of one that
+/// floods the server.
+const BETWEEN_THREADS: u32 = 2;
+
 /// Creates the runtime of a server, which has one thread. A message passes from a connection to the
 /// state and on to another connection. A switch to another thread would take longer than all of its
 /// processing. Guests and files have threads of their own.
@@ -326,6 +331,7 @@ pub fn runtime() -> Result<Runtime> {
     builder
         .enable_all()
         .event_interval(BETWEEN_LOOKS)
+        .global_queue_interval(BETWEEN_THREADS)
         .build()
         .context("cannot start the runtime")
 }

@@ -154,6 +154,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             uri: uri.clone(),
             hostname: peal_system::hostname(),
             metrics: node.server.metrics(),
+            pacer: node.server.pacer(),
             chains: node.server.chains(),
             notices: notices.clone(),
             store: node.store.clone(),

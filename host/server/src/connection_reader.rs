@@ -5,7 +5,7 @@ use crate::{
     connection::{ConnectionContext, ConnectionError},
     heartbeats::HeartbeatCell,
     trace_limit::{Once, warn_once},
-    user_shares::{ConnectionShare, MessageTurn, UnfinishedShare},
+    user_shares::{ConnectionShare, MessageTime, MessageTurn, UnfinishedShare},
 };
 use peal_core::{
     quota::Quota,
@@ -20,6 +20,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncRead, ReadBuf},
@@ -39,6 +40,10 @@ thread_local! {
 /// Number of messages of one connection that are executed before other tasks run.
 const MESSAGES_PER_TURN: u32 = 8;
 
+/// Time after which other tasks run, although fewer messages were executed: some messages take
+/// longer than others.
+const TURN_TIME: Duration = Duration::from_micros(50);
+
 /// Reason for a pause in the execution of messages.
 enum Paused {
     /// All messages have been executed.
@@ -47,6 +52,8 @@ enum Paused {
     Full,
     /// Other connections of the user execute messages.
     NoTurn,
+    /// The user makes more requests than others, for this time.
+    Paced(Duration),
     /// Too many events wait to be spilled to disk.
     Behind,
     /// A request was refused with `PMIX_ERR_OUT_OF_RESOURCE`.
@@ -160,6 +167,7 @@ impl<'a> ConnectionReader<'a> {
                     paused = self.take_turn(&mut frames, turn)?;
                     continue;
                 }
+                Paused::Paced(wait) => tokio::time::sleep(wait).await,
                 Paused::Behind => {
                     let uid = self.share.uid();
                     self.context.shared_actor.wait_for_spill_capacity(uid).await;
@@ -201,9 +209,10 @@ impl<'a> ConnectionReader<'a> {
         if self.writer.is_full() {
             return Ok(Paused::Full);
         }
-        match self.share.try_turn() {
-            Some(turn) => self.take_turn(frames, turn),
-            None => Ok(Paused::NoTurn),
+        match self.share.try_turn(std::time::Instant::now()) {
+            MessageTime::Now(turn) => self.take_turn(frames, turn),
+            MessageTime::InTurn => Ok(Paused::NoTurn),
+            MessageTime::After(wait) => Ok(Paused::Paced(wait)),
         }
     }
 
@@ -211,8 +220,9 @@ impl<'a> ConnectionReader<'a> {
     fn take_turn(
         &mut self,
         frames: &mut SplitFrames,
-        _turn: MessageTurn<'_>,
+        _turn: MessageTurn,
     ) -> Result<Paused, ConnectionError> {
+        let began = std::time::Instant::now();
         while let Some(frame) = frames.next() {
             // In the order of the frames: an answer to a later request implies that the heartbeat
             // was received.
@@ -228,13 +238,17 @@ impl<'a> ConnectionReader<'a> {
             self.writer.read(behind);
             self.execute(frame, behind)?;
             self.turn += 1;
+            let now = std::time::Instant::now();
+            if !self.share.count_request(now) {
+                return Ok(Paused::TurnOver);
+            }
             if self.context.shared_actor.is_behind(self.share.uid()) {
                 return Ok(Paused::Behind);
             }
             if self.writer.has_refused() {
                 return Ok(Paused::Refused);
             }
-            if self.turn >= MESSAGES_PER_TURN {
+            if self.turn >= MESSAGES_PER_TURN || now.duration_since(began) >= TURN_TIME {
                 self.turn = 0;
                 return Ok(Paused::TurnOver);
             }

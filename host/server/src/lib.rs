@@ -39,6 +39,8 @@ mod outbox_share;
 mod packing;
 mod process_watch;
 mod rendezvous;
+mod request_pace;
+mod request_pacer;
 mod send_window;
 mod server;
 mod shadow;
@@ -74,6 +76,7 @@ pub use notice::{
 };
 pub use outbox_share::OutboxLimits;
 pub use rendezvous::{Rendezvous, RendezvousError, RendezvousSettings, Serves};
+pub use request_pacer::RequestPacer;
 pub use server::{Server, ServerError, ServerParts, ServerSettings};
 pub use shadow::Shadows;
 pub use spill::SpillSettings;

@@ -40,6 +40,11 @@ const MAX_REFUSED: usize = 4096;
 /// Interval at which refused sockets are closed if nothing else is to be done.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Least time between the closes of two refused sockets in the long run, and the maximum number that
+/// are closed at once. Their user connects again at once, and others would wait behind all of that.
+const BETWEEN_CLOSES: Duration = Duration::from_micros(250);
+const MAX_CLOSED_AT_ONCE: u32 = 8;
+
 /// Delay after a failed accept, when the system has no resources for a connection.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
@@ -80,10 +85,12 @@ pub(crate) struct AcceptedConnections {
 }
 
 /// Refused sockets that are closed later: a user who is refused often would connect again at once.
-#[derive(Default)]
 struct RefusedSockets {
     sockets: VecDeque<RefusedSocket>,
-    is_timed: bool,
+    /// Time of the last closes.
+    closed_at: Instant,
+    /// Time limit of `accept`.
+    timeout: Option<Duration>,
 }
 
 struct RefusedSocket {
@@ -93,6 +100,14 @@ struct RefusedSocket {
 }
 
 impl RefusedSockets {
+    fn new(now: Instant) -> RefusedSockets {
+        RefusedSockets {
+            sockets: VecDeque::new(),
+            closed_at: now,
+            timeout: None,
+        }
+    }
+
     fn keep(&mut self, socket: OwnedFd, delay: Duration, now: Instant) {
         if self.sockets.len() >= MAX_REFUSED {
             self.sockets.pop_front();
@@ -103,18 +118,31 @@ impl RefusedSockets {
         });
     }
 
-    /// Closes the sockets that are due. While there are others, `accept` returns at times.
+    /// Closes sockets that are due. While there are others, `accept` returns at times.
     fn close_due(&mut self, listener: &BlockingListener, now: Instant) {
-        while self.sockets.front().is_some_and(|first| first.due <= now) {
+        let since = now.saturating_duration_since(self.closed_at);
+        let mut closed = 0;
+        while closed < MAX_CLOSED_AT_ONCE
+            && BETWEEN_CLOSES * (closed + 1) <= since
+            && self.is_due(now)
+        {
             self.sockets.pop_front();
+            self.closed_at = now;
+            closed += 1;
         }
-        let has_some = !self.sockets.is_empty();
-        if has_some != self.is_timed {
-            let timeout = has_some.then_some(CLOSE_INTERVAL);
-            // Without the timeout they are closed when the next connection is accepted.
-            self.is_timed =
-                set_socket_timeout(listener, Timeout::Recv, timeout).is_ok() && has_some;
+        let timeout = if self.is_due(now) {
+            Some(BETWEEN_CLOSES * MAX_CLOSED_AT_ONCE)
+        } else {
+            (!self.sockets.is_empty()).then_some(CLOSE_INTERVAL)
+        };
+        // Without a timeout they are closed when the next connection is accepted.
+        if timeout != self.timeout && set_socket_timeout(listener, Timeout::Recv, timeout).is_ok() {
+            self.timeout = timeout;
         }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.sockets.front().is_some_and(|first| first.due <= now)
     }
 }
 
@@ -212,7 +240,7 @@ pub(crate) fn accept(
         stage,
         admit,
         runtime: Handle::current(),
-        refused: RefusedSockets::default(),
+        refused: RefusedSockets::new(Instant::now()),
     };
     thread::Builder::new()
         .name("peal-accept".to_owned())

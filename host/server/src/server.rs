@@ -20,6 +20,7 @@ use crate::{
     outbox_share::OutboxLimits,
     packing::Packing,
     process_watch::ProcessWatch,
+    request_pacer::{RequestPacer, runtime_busy},
     shadow::Shadows,
     shared_actor::SharedActor,
     spill::{SpillSettings, Spiller},
@@ -80,6 +81,9 @@ pub struct ServerSettings {
     pub frame_timeout: Duration,
     /// Maximum delay of a handshake or request after others of the same user were refused.
     pub max_refusal_delay: Duration,
+    /// Part of the time in percent for which the server may be busy before it delays the requests of
+    /// users who make the most, while several users make requests.
+    pub max_busy_percent: u32,
     /// Maximum time of a handshake.
     pub handshake_timeout: Duration,
     /// Maximum number of messages that wait for one client. A client that exceeds it is cut off.
@@ -113,6 +117,7 @@ impl Default for ServerSettings {
             max_partial_frame_bytes_total: 512 << 20,
             frame_timeout: Duration::from_secs(60),
             max_refusal_delay: Duration::from_secs(1),
+            max_busy_percent: 50,
             handshake_timeout: Duration::from_secs(10),
             max_outbox_messages: 65_536,
             outbox: OutboxLimits::default(),
@@ -161,6 +166,7 @@ pub struct Server {
     metrics: Arc<Metrics>,
     chains: ChainView,
     shadows: Shadows,
+    pacer: Arc<RequestPacer>,
     shared_actor: Arc<SharedActor>,
     actor_task: JoinHandle<()>,
     /// Task of the listener, `None` once it has been waited for.
@@ -249,10 +255,7 @@ impl Server {
             max_partial_frame_bytes_total: settings.max_partial_frame_bytes_total,
             frame_timeout: settings.frame_timeout,
             max_refusal_delay: settings.max_refusal_delay,
-            // Half of the threads stay free for other users.
             outbox: settings.outbox,
-            max_message_turns_per_user: tokio::runtime::Handle::current().metrics().num_workers()
-                / 2,
         };
         let core = peal_core::server::StateSettings {
             id,
@@ -315,7 +318,8 @@ impl Server {
             handle: handle.clone(),
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
         };
-        let user_shares = Arc::new(UserShares::new(shares, identity.uid));
+        let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, runtime_busy()));
+        let user_shares = Arc::new(UserShares::new(shares, identity.uid, pacer.clone()));
         let shared_actor = Arc::new(SharedActor::of(actor));
         let (shares, charging) = (user_shares.clone(), Arc::downgrade(&shared_actor));
         metrics.show_quotas(move |report| {
@@ -353,6 +357,7 @@ impl Server {
             metrics,
             chains: view,
             shadows,
+            pacer,
             shared_actor: shared_actor.clone(),
             actor_task: tokio::spawn(shared_actor.run(inbox)),
             listener: Some(tokio::spawn(listen(accepted, context, stage))),
@@ -381,6 +386,11 @@ impl Server {
     /// Returns the shadow modules.
     pub fn shadows(&self) -> Shadows {
         self.shadows.clone()
+    }
+
+    /// Returns the pace of requests.
+    pub fn pacer(&self) -> Arc<RequestPacer> {
+        self.pacer.clone()
     }
 
     /// Returns the server's counters.

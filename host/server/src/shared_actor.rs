@@ -11,10 +11,13 @@ use peal_core::MonotonicTime;
 use std::{
     fmt,
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
+
+/// Time after which the actor's own task lets other tasks run, although more messages wait.
+const TURN_TIME: Duration = Duration::from_micros(50);
 
 /// Actor of one server, shared by its tasks.
 pub(crate) struct SharedActor {
@@ -117,6 +120,7 @@ impl SharedActor {
     /// workers, and deadlines, until the server is stopped. Then lets the hosted modules finish.
     pub(crate) async fn run(self: Arc<SharedActor>, mut inbox: ActorInbox) {
         let mut has_failed = self.has_failed.subscribe();
+        let mut turn_began = Instant::now();
         while let Ok(deadline) = self.deadline() {
             let passed_on = tokio::select! {
                 message = inbox.internal.recv() => match message {
@@ -134,6 +138,12 @@ impl SharedActor {
             // The host environment and other servers cause events, too, so this task waits like a
             // connection.
             self.backlog.wait_for_capacity(None).await;
+            if inbox.internal.is_empty() {
+                turn_began = Instant::now();
+            } else if turn_began.elapsed() >= TURN_TIME {
+                tokio::task::yield_now().await;
+                turn_began = Instant::now();
+            }
         }
         let Some(mut actor) = self.close() else {
             return;

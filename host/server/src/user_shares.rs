@@ -6,19 +6,21 @@
 //! the server's user are exempt, and have reserved connections.
 use crate::{
     outbox_share::{OutboxLimits, OutboxShare},
+    request_pace::{PacedUser, RequestTime},
+    request_pacer::RequestPacer,
     user_pace::UserPaces,
 };
 use peal_core::quota::{Quota, QuotaReport, unreserved};
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 
 /// Numbers of refusals of one user in a second that cause no delay: of handshakes and of connections
 /// each, and of requests refused for lack of resources.
@@ -45,9 +47,6 @@ pub(crate) struct ShareLimits {
     pub(crate) frame_timeout: Duration,
     /// Maximum delay of a handshake or request after others of the same user were refused.
     pub(crate) max_refusal_delay: Duration,
-    /// Maximum number of connections of one user whose messages are executed at the same time while
-    /// other users are connected.
-    pub(crate) max_message_turns_per_user: usize,
     /// Limits of the messages that wait for clients.
     pub(crate) outbox: OutboxLimits,
 }
@@ -117,9 +116,7 @@ pub(crate) struct UserShares {
     frames: Arc<Semaphore>,
     /// Bytes of the messages that wait for all clients.
     outbox_bytes: Arc<AtomicUsize>,
-    /// True while several users are connected. It publishes no other data, so relaxed ordering
-    /// suffices.
-    is_shared: AtomicBool,
+    pacer: Arc<RequestPacer>,
 }
 
 #[derive(Debug)]
@@ -148,7 +145,7 @@ struct Remaining {
 }
 
 impl UserShares {
-    pub(crate) fn new(limits: ShareLimits, server: u32) -> UserShares {
+    pub(crate) fn new(limits: ShareLimits, server: u32, pacer: Arc<RequestPacer>) -> UserShares {
         let usage = Usage {
             connections: 0,
             users: BTreeMap::new(),
@@ -162,7 +159,7 @@ impl UserShares {
             usage: Mutex::new(usage),
             frames: Arc::new(Semaphore::new(limits.total_frame_units())),
             outbox_bytes: Arc::default(),
-            is_shared: AtomicBool::new(false),
+            pacer,
         }
     }
 
@@ -200,8 +197,6 @@ impl UserShares {
             .remaining
             .as_ref()
             .map(|remaining| remaining.turns.clone());
-        self.is_shared
-            .store(usage.users.len() > 1, Ordering::Relaxed);
         Ok(ConnectionShare {
             shares: self.clone(),
             uid,
@@ -276,12 +271,7 @@ impl UserShares {
         Remaining {
             handshakes: Arc::new(Semaphore::new(handshakes)),
             frames: Arc::new(Semaphore::new(self.limits.frame_units())),
-            // At least one permit: half of a single thread is none.
-            turns: Arc::new(Semaphore::new(
-                self.limits
-                    .max_message_turns_per_user
-                    .clamp(1, Semaphore::MAX_PERMITS),
-            )),
+            turns: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -302,7 +292,7 @@ impl UserShares {
 pub(crate) struct ConnectionShare {
     shares: Arc<UserShares>,
     uid: u32,
-    /// Permits to execute messages, `None` for root and the server's user.
+    /// Permit to execute messages, `None` for root and the server's user.
     turns: Option<Arc<Semaphore>>,
 }
 
@@ -314,35 +304,68 @@ pub(crate) struct UnfinishedShare(
     [Option<OwnedSemaphorePermit>; 2],
 );
 
+/// Time at which messages of a connection may be executed.
+#[derive(Debug)]
+pub(crate) enum MessageTime {
+    /// Now, with this permit.
+    Now(MessageTurn),
+    /// When other connections of the user have executed theirs.
+    InTurn,
+    /// After this time.
+    After(Duration),
+}
+
 /// Permit to execute messages of a user, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct MessageTurn<'a>(
-    #[expect(dead_code, reason = "the permit is released when it is dropped")]
-    Option<SemaphorePermit<'a>>,
-);
+pub(crate) struct MessageTurn(Option<OwnedSemaphorePermit>);
+
+impl Drop for MessageTurn {
+    fn drop(&mut self) {
+        // A task releases the permit. It is behind all tasks that are ready now, so that the work of
+        // other users comes between two turns of one user.
+        if let (Some(permit), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { drop(permit) });
+        }
+    }
+}
 
 impl ConnectionShare {
-    /// Returns a permit to execute messages, if the user may have one more now. Threads stay free
-    /// for other users, however many connections of one user are active. A user that alone is
-    /// connected is not limited.
-    pub(crate) fn try_turn(&self) -> Option<MessageTurn<'_>> {
-        match self
-            .turns
-            .as_ref()
-            .filter(|_| self.shares.is_shared.load(Ordering::Relaxed))
-        {
-            None => Some(MessageTurn(None)),
-            Some(turns) => Some(MessageTurn(Some(turns.try_acquire().ok()?))),
+    /// Returns a permit to execute messages, if that is possible now. While other users make
+    /// requests, one connection of a user executes messages at a time, and users who make the most
+    /// requests are delayed.
+    pub(crate) fn try_turn(&self, now: Instant) -> MessageTime {
+        let Some(turns) = &self.turns else {
+            return MessageTime::Now(MessageTurn(None));
+        };
+        match self.shares.pacer.time_of(self.paced_user(), now) {
+            RequestTime::Free => MessageTime::Now(MessageTurn(None)),
+            RequestTime::After(wait) => MessageTime::After(wait),
+            RequestTime::Shared => match turns.clone().try_acquire_owned() {
+                Ok(permit) => MessageTime::Now(MessageTurn(Some(permit))),
+                Err(_) => MessageTime::InTurn,
+            },
         }
     }
 
-    /// Waits for a permit to execute messages. The connections of a user get them in the order of
+    /// Counts a request, which was executed. Returns false if the next one has to wait.
+    pub(crate) fn count_request(&self, now: Instant) -> bool {
+        let user = self.paced_user();
+        self.shares.pacer.count(user, now);
+        !matches!(self.shares.pacer.time_of(user, now), RequestTime::After(_))
+    }
+
+    fn paced_user(&self) -> PacedUser {
+        // Root and the server's user have no turns.
+        self.turns.as_ref().map(|_| self.uid)
+    }
+
+    /// Waits for a permit to execute messages. The connections of a user get it in the order of
     /// their requests.
-    pub(crate) async fn turn(&self) -> MessageTurn<'_> {
+    pub(crate) async fn turn(&self) -> MessageTurn {
         match &self.turns {
             None => MessageTurn(None),
             // The semaphore is never closed.
-            Some(turns) => MessageTurn(turns.acquire().await.ok()),
+            Some(turns) => MessageTurn(turns.clone().acquire_owned().await.ok()),
         }
     }
 
@@ -446,9 +469,6 @@ impl Drop for ConnectionShare {
             user.connections = user.connections.saturating_sub(1);
             if user.connections == 0 {
                 usage.users.remove(&self.uid);
-                self.shares
-                    .is_shared
-                    .store(usage.users.len() > 1, Ordering::Relaxed);
             }
         }
     }

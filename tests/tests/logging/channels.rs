@@ -539,6 +539,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         uri: node.server.uri().clone(),
         hostname: "node".to_owned(),
         metrics: node.server.metrics(),
+        pacer: node.server.pacer(),
         chains: node.server.chains(),
         notices: Notices::default(),
         store: None,

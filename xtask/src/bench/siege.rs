@@ -214,15 +214,17 @@ impl BesiegedServer<'_> {
         launch::finish(by_user(programs, ATTACKER, &install), &Scratch::new()?)?;
         let job = job_of(ATTACKER);
         let socket = directory.path("run/admin.sock");
-        // Those with connections of their own begin before the last takes all that are left.
+        // Those with connections of their own begin before `decision-flood` takes the decisions about
+        // them, and the last one all connections that are left. `many-tools` leaves seats to the
+        // flood.
         let attacks: [&[&str]; 8] = [
             &["module-bombs", address, "64"],
             &["parked-values", address, &job, "16"],
-            &["decision-flood", address, "4", "2000"],
             &["log-flood", address, "site.log.slow", "4", "2000"],
             &["silent-calls", path(&socket)?, "16"],
+            &["many-tools", address, "54"],
+            &["decision-flood", address, "4", "2000"],
             &["junk", address, "1000000000"],
-            &["many-tools", address, "256"],
             &["silent-sockets", address, "4096"],
         ];
         let started = attacks

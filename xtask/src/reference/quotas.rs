@@ -224,10 +224,10 @@ const OTHERS: [(&str, &str, &str, &[&str]); 6] = [
     ),
     (
         "execution of requests",
-        "half of the threads for each user while others are connected",
+        "while other users make requests: one connection of each user at a time, and `server.max_busy_percent` of the time for all",
         "the connection waits",
         &[
-            "host/server/src/user_shares/tests.rs::threads_of_one_user_leave_some_for_others_and_lone_user_all",
+            "host/server/src/user_shares/tests.rs::one_connection_of_a_user_executes_beside_other_users",
         ],
     ),
     (

@@ -1,13 +1,12 @@
-//! The journal: a file beside the database (`peal_store::JournalFile`) that holds decisions until
-//! the database has them. Writing there takes one system call and neither a signature nor a
-//! transaction, so a requester waits for no more than that.
+//! The journal: a file beside the database (`peal_store::JournalFile`) that holds records until the
+//! database has them. Writing there takes one system call and neither a signature nor a transaction,
+//! so a requester waits for no more than that, also if records of other users are written first.
 //!
-//! A decision is journalled and its requester receives the reply. Within [`GATHER_TIME`] the writer
-//! thread moves the journal's records into the database and then empties the journal. The journal
-//! is read only when a trail is opened, for records that a crash left there (`recovery.rs`). When
-//! records cannot be moved the journal closes: decisions then go into the database like all other
-//! entries, and fail like them, until the journal is empty. So the journal never hides a trail that
-//! cannot be written.
+//! A record is journalled, and the requester of a decision receives the reply. Within [`GATHER_TIME`]
+//! the writer thread moves the journal's records into the database and then empties the journal. The
+//! journal is read only when a trail is opened, for records that a crash left there (`recovery.rs`).
+//! When records cannot be moved the journal closes: all entries then go into the database, and fail
+//! if it does, until the journal is empty. So the journal never hides a trail that cannot be written.
 mod frame;
 mod recovery;
 
@@ -22,11 +21,11 @@ use peal_store::{JournalFile, TrailRow, TrailSettings};
 use std::{path::Path, time::Duration};
 
 /// Maximum size of the journal in bytes: less than what is freed when the database makes room.
-const MAX_BYTES: u64 = 256 << 10;
+const MAX_BYTES: u64 = 1 << 20;
 /// Minimum ratio of the database's maximum size to that of the journal.
 const OF_ALL: u64 = 8;
 /// Maximum number of records in the journal.
-const MAX_ROWS: usize = 1024;
+const MAX_ROWS: usize = 4096;
 /// Time until the next attempt to move records.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -131,12 +130,17 @@ impl Journal {
         }
     }
 
+    /// Returns true if the journal should be emptied soon.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.file.bytes() > self.most / 2 || self.rows > MAX_ROWS / 2
+    }
+
     /// Returns the time until the journal is to be moved; `None` if it is empty.
     pub(crate) fn next_move_in(&self) -> Option<Duration> {
-        let while_it_is = if self.state == JournalState::Open {
-            GATHER_TIME
-        } else {
-            RETRY
+        let while_it_is = match self.state {
+            JournalState::Open if self.is_half_full() => Duration::ZERO,
+            JournalState::Open => GATHER_TIME,
+            JournalState::Shut => RETRY,
         };
         (self.file.bytes() > 0).then_some(while_it_is)
     }

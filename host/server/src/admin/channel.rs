@@ -7,7 +7,10 @@ use super::{
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
 };
-use crate::fair_semaphore::{FairPermit, FairSemaphore};
+use crate::{
+    fair_semaphore::{FairPermit, FairSemaphore},
+    request_pacer::RequestPacer,
+};
 use peal_model::Nspace;
 use peal_store::TraceRateLimit;
 use std::{
@@ -151,8 +154,14 @@ impl CallLimits {
 
     /// Returns the permit of a call. Root and the server's user wait for it. Other users get none
     /// if too many calls are served, because they must not fill the queue of those who wait.
-    async fn permit(&self, caller: Caller, access: &AdminAccess) -> Option<CallPermit> {
+    async fn permit(
+        &self,
+        caller: Caller,
+        access: &AdminAccess,
+        pacer: &RequestPacer,
+    ) -> Option<CallPermit> {
         if access.is_own(caller) {
+            pacer.count(None, Instant::now());
             Some(CallPermit {
                 // The semaphore is never closed.
                 _own: self.own.clone().acquire_owned().await.ok(),
@@ -234,7 +243,10 @@ async fn serve(
         }
     };
     let (mut reader, mut writer) = stream.into_split();
-    let Some(permit) = limits.permit(caller, &access).await else {
+    let Some(permit) = limits
+        .permit(caller, &access, &dispatcher.parts.pacer)
+        .await
+    else {
         if let Ok(_waiting) = limits.refused.try_acquire() {
             tokio::time::sleep(LEAST_TIME).await;
         }

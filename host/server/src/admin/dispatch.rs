@@ -17,6 +17,7 @@ use crate::{
     metrics::Metrics,
     notice::Notices,
     process_watch::open_process,
+    request_pacer::RequestPacer,
 };
 use peal_core::{job::JobSpec, owner::Owner, quota::Quota};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, counted};
@@ -77,6 +78,8 @@ pub struct AdminParts {
     pub hostname: String,
     /// Metrics of the server.
     pub metrics: Arc<Metrics>,
+    /// Pace of the requests of clients, which are delayed for the sake of administrators, too.
+    pub pacer: Arc<RequestPacer>,
     /// View of the hosted chains.
     pub chains: ChainView,
     /// Notices about jobs, procs and events.
@@ -631,6 +634,7 @@ mod tests {
             },
             hostname: "node".to_owned(),
             metrics: Arc::default(),
+            pacer: Arc::new(RequestPacer::new(100, || std::time::Duration::ZERO)),
             chains: ChainView::default(),
             notices: Notices::default(),
             store: None,

@@ -17,7 +17,6 @@ const LIMITS: ShareLimits = ShareLimits {
     max_partial_frame_bytes_total: 14 * FRAME_UNIT,
     frame_timeout: Duration::from_secs(1),
     max_refusal_delay: Duration::from_secs(1),
-    max_message_turns_per_user: 1,
     outbox: OutboxLimits {
         client: 100,
         user: 100,
@@ -26,7 +25,11 @@ const LIMITS: ShareLimits = ShareLimits {
 };
 
 fn shares() -> Arc<UserShares> {
-    Arc::new(UserShares::new(LIMITS, SERVER))
+    Arc::new(UserShares::new(LIMITS, SERVER, pacer()))
+}
+
+fn pacer() -> Arc<RequestPacer> {
+    Arc::new(RequestPacer::new(100, || Duration::ZERO))
 }
 
 /// Returns the value of a future that is ready at once.
@@ -110,27 +113,40 @@ fn frame_longer_than_share_takes_all_of_it() {
     assert!(at_once(waiting).is_some());
 }
 
+/// Returns the permit of a connection that may execute messages now.
+fn turn_now(share: &ConnectionShare, now: Instant) -> Option<MessageTurn> {
+    match share.try_turn(now) {
+        MessageTime::Now(turn) => Some(turn),
+        MessageTime::InTurn => None,
+        MessageTime::After(wait) => panic!("delayed for {wait:?} although the server is idle"),
+    }
+}
+
 #[test]
-fn threads_of_one_user_leave_some_for_others_and_lone_user_all() {
+fn one_connection_of_a_user_executes_beside_other_users() {
     let shares = shares();
     let one = shares.connect(1000).unwrap();
     let other = shares.connect(1000).unwrap();
-    let alone = (one.try_turn().unwrap(), other.try_turn().unwrap());
     let neighbor = shares.connect(1001).unwrap();
     let root = shares.connect(0).unwrap();
+    let now = Instant::now();
+    one.count_request(now);
+    // Users without requests take no time.
+    let alone = (turn_now(&one, now).unwrap(), turn_now(&other, now).unwrap());
     drop(alone);
-    let taken = one.try_turn().unwrap();
-    assert!(other.try_turn().is_none());
+    neighbor.count_request(now);
+    let taken = turn_now(&one, now).unwrap();
+    assert!(turn_now(&other, now).is_none());
     let mut waiting = pin!(other.turn());
     assert!(at_once(waiting.as_mut()).is_none());
     let _others = (
-        neighbor.try_turn().unwrap(),
-        root.try_turn().unwrap(),
-        root.try_turn().unwrap(),
+        turn_now(&neighbor, now).unwrap(),
+        turn_now(&root, now).unwrap(),
+        turn_now(&root, now).unwrap(),
     );
     drop(taken);
     // A waiting connection comes first.
-    assert!(one.try_turn().is_none());
+    assert!(turn_now(&one, now).is_none());
     assert!(at_once(waiting).is_some());
 }
 
