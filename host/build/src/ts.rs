@@ -48,6 +48,8 @@ pub(crate) fn build(
     progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
     let toolchain = find(tools, progress)?;
+    // The compiler would report each import of a missing SDK.
+    project.contract()?;
     check(project, &toolchain, progress)?;
     let root = project.target().join("js");
     if root.exists() {

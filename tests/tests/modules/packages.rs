@@ -14,26 +14,39 @@ use std::{
 /// Version of the packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Returns the file of a package. `cargo xtask packages` makes it.
-fn package(name: &str) -> PathBuf {
-    let file = root()
-        .join("target/packages")
-        .join(name.replace("VERSION", VERSION));
-    assert!(file.exists(), "{} is missing", file.display());
+/// Copies a package that `cargo xtask packages` has made to another directory.
+#[track_caller]
+fn copied(package: &str, dir: &Path) -> PathBuf {
+    let name = package.replace("VERSION", VERSION);
+    let file = dir.join(&name);
+    fs::copy(root().join("target/packages").join(name), &file).unwrap();
     file
 }
 
-/// Returns the command that unpacks an archive into a project.
-fn unpack(archive: &str) -> Command {
-    let mut tar = Command::new("tar");
-    tar.arg("-xzf").arg(package(archive));
-    tar
-}
+/// Command that installs packages into the current directory, with its arguments before the file.
+type Installer = &'static [&'static str];
+
+const TAR: Installer = &["tar", "-xzf"];
+const NPM: Installer = &["npm", "install", "--offline", "--no-audit", "--no-fund"];
+const PIP: Installer = &[
+    "python3",
+    "-m",
+    "pip",
+    "install",
+    "--quiet",
+    "--no-index",
+    "--disable-pip-version-check",
+    "--root-user-action",
+    "ignore",
+    "--no-compile",
+    "--target",
+    "lib",
+];
 
 /// Creates a project that uses the SDK in a directory, installs the package, and builds and tests the
 /// project. It imports a capability, too.
 #[track_caller]
-fn build_with_package(language: &str, sdk: &str, mut install: Command) {
+fn build_with_package(language: &str, sdk: &str, installer: Installer, package: &str) {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("packaged");
     let sdk = sdk.replace("VERSION", VERSION);
@@ -49,6 +62,10 @@ fn build_with_package(language: &str, sdk: &str, mut install: Command) {
     let build = || run_within(COMPILING, &mut module(&project, &["build"]));
     let early = build().expect_status(125).stderr;
     assert!(early.contains(&sdk), "{early}");
+    let mut install = Command::new(installer[0]);
+    install
+        .args(&installer[1..])
+        .arg(copied(package, dir.path()));
     run(install.current_dir(&project)).expect_status(0);
     build().expect_status(0);
     let tested = run_within(COMPILING, &mut module(&project, &["test"])).expect_status(0);
@@ -78,41 +95,25 @@ fn nothing_refers_to_the_repository(dir: &Path) {
 #[needs(prepared, packages)]
 #[test]
 fn crate_builds_a_new_module_outside_of_repository() {
-    build_with_package("rust", "peal-sdk-VERSION", unpack("peal-sdk-VERSION.crate"));
+    build_with_package("rust", "peal-sdk-VERSION", TAR, "peal-sdk-VERSION.crate");
 }
 
 #[needs(prepared, packages, js_tools)]
 #[test]
 fn npm_package_builds_a_new_module_in_javascript() {
-    build_with_package("js", "node_modules/peal-sdk", npm_install());
+    build_with_package("js", "node_modules/peal-sdk", NPM, "peal-sdk-VERSION.tgz");
 }
 
 #[needs(prepared, packages, ts_tools)]
 #[test]
 fn npm_package_builds_a_new_module_in_typescript() {
-    build_with_package("ts", "node_modules/peal-sdk", npm_install());
-}
-
-fn npm_install() -> Command {
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--offline", "--no-audit", "--no-fund"])
-        .arg(package("peal-sdk-VERSION.tgz"));
-    npm
+    build_with_package("ts", "node_modules/peal-sdk", NPM, "peal-sdk-VERSION.tgz");
 }
 
 #[needs(prepared, packages, python_tools)]
 #[test]
 fn wheel_builds_a_new_module_in_python() {
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-index"])
-        .args([
-            "--disable-pip-version-check",
-            "--root-user-action",
-            "ignore",
-        ])
-        .args(["--no-compile", "--target", "lib"])
-        .arg(package("peal_sdk-VERSION-py3-none-any.whl"));
-    build_with_package("python", "lib", pip);
+    build_with_package("python", "lib", PIP, "peal_sdk-VERSION-py3-none-any.whl");
 }
 
 #[needs(prepared, packages, go_tools)]
@@ -121,18 +122,15 @@ fn go_archive_builds_a_new_module() {
     build_with_package(
         "go",
         "peal-sdk-go-VERSION",
-        unpack("peal-sdk-go-VERSION.tar.gz"),
+        TAR,
+        "peal-sdk-go-VERSION.tar.gz",
     );
 }
 
 #[needs(prepared, packages, c_tools)]
 #[test]
 fn c_archive_builds_a_new_module_in_c() {
-    build_with_package(
-        "c",
-        "peal-sdk-c-VERSION",
-        unpack("peal-sdk-c-VERSION.tar.gz"),
-    );
+    build_with_package("c", "peal-sdk-c-VERSION", TAR, "peal-sdk-c-VERSION.tar.gz");
 }
 
 #[needs(prepared, packages, cpp_tools)]
@@ -141,6 +139,7 @@ fn c_archive_builds_a_new_module_in_cpp() {
     build_with_package(
         "cpp",
         "peal-sdk-c-VERSION",
-        unpack("peal-sdk-c-VERSION.tar.gz"),
+        TAR,
+        "peal-sdk-c-VERSION.tar.gz",
     );
 }
