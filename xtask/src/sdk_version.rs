@@ -73,7 +73,14 @@ fn unpack(archive: &Path, place: &Path) -> Result<PathBuf> {
         .arg(archive)
         .arg("-C")
         .arg(&into))?;
-    Ok(into.join(archive.file_stem().unwrap_or_default()))
+    let unpacked = into.join(archive.file_stem().unwrap_or_default());
+    // Without a workspace of its own it would be taken for a lost member of the one around it.
+    let manifest = unpacked.join("Cargo.toml");
+    let text =
+        fs::read_to_string(&manifest).with_context(|| format!("reading {}", manifest.display()))?;
+    fs::write(&manifest, text + "\n[workspace]\n")
+        .with_context(|| format!("writing {}", manifest.display()))?;
+    Ok(unpacked)
 }
 
 /// Returns the path of the tool: the user's own, else compiled into `target/tools`. No registry has
