@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: what a packager takes, in one directory and one archive.
 use crate::{
     command::{cargo, run, run_quietly, step, target_dir},
-    guests, libpmix,
+    guests, libpmix, packages,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -94,6 +94,11 @@ pub fn build(root: &Path) -> Result<()> {
             &components.join(&name),
             &place.join("share/peal/modules").join(&name),
         )?;
+    }
+    step("packages of the SDKs", || packages::build(root))?;
+    for package in packages::files(root)? {
+        let name = package.file_name().unwrap_or_default();
+        copy(&package, &place.join("share/peal/sdk").join(name))?;
     }
     step("bills of materials", || bills(root, &path, &dist, &place))?;
     pack(&dist, &place, &name)

@@ -123,10 +123,7 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     let stamp = work.join("stamp");
     let sdks = project.manifest.language.sdks();
     let sdks = sdks.iter().map(|sdk| root.join("sdk").join(sdk));
-    let sources: Vec<PathBuf> = [dir.to_owned(), root.join("wit")]
-        .into_iter()
-        .chain(sdks)
-        .collect();
+    let sources: Vec<PathBuf> = [dir.to_owned()].into_iter().chain(sdks).collect();
     let now = fingerprint(&sources)?;
     if fs::read_to_string(&stamp).is_ok_and(|then| then == now)
         && let Ok(bytes) = fs::read(&built)
@@ -170,7 +167,7 @@ fn tools_are_missing(error: &peal_build::BuildError) -> bool {
 }
 
 /// Returns a hash of the files below some directories.
-fn fingerprint(dirs: &[PathBuf]) -> Result<String> {
+pub fn fingerprint(dirs: &[PathBuf]) -> Result<String> {
     let mut hash = DefaultHasher::new();
     // The code that builds the component counts too.
     env!("CARGO_PKG_VERSION").hash(&mut hash);

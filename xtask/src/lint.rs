@@ -2,7 +2,7 @@
 use crate::{
     codegen,
     command::{self, cargo, step},
-    docs, graphs, guests,
+    docs, graphs, guests, sdk_version,
 };
 use anyhow::Result;
 use std::path::Path;
@@ -12,6 +12,7 @@ pub fn run(root: &Path) -> Result<()> {
     step("generated code", || codegen::check(root))?;
     step("features of the demo and the tests", || graphs::check(root))?;
     step("client without the engine", || graphs::check_client(root))?;
+    step("version of the SDK in Rust", || sdk_version::check(root))?;
     step("format", || format(root))?;
     step("lints", || lints(root))
 }

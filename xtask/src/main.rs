@@ -1,5 +1,5 @@
 //! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `fuzz`, `bench`, `labs`,
-//! `guests`, `libpmix`, `dist`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
+//! `guests`, `libpmix`, `packages`, `dist`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
 mod binaries;
@@ -20,8 +20,10 @@ mod libpmix;
 mod lint;
 mod mpi;
 mod needs;
+mod packages;
 mod parallel;
 mod reference;
+mod sdk_version;
 mod soak;
 mod test;
 mod test_servers;
@@ -91,8 +93,13 @@ enum Task {
         #[arg(long)]
         release: bool,
     },
-    /// Build what a packager takes, in `target/dist`: program, library, modules, unit, completions,
-    /// bills of materials (CycloneDX) and sums of all files
+    /// Build the SDKs as packages in `target/packages`: for crates.io, npm and PyPI, and archives for
+    /// Go, C and C++.
+    ///
+    /// Nothing is published. The tests install each package and build a module with it.
+    Packages,
+    /// Build what a packager takes, in `target/dist`: program, library, modules, packages of the SDKs,
+    /// unit, completions, bills of materials (CycloneDX) and sums of all files
     ///
     /// The program holds the list of its crates, too, which `cargo audit bin` reads. Takes some twenty
     /// minutes on two cores. Refuses changes that are in no commit.
@@ -161,6 +168,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Guests => guests::build(root).map(drop),
         Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Shipped),
         Task::Libpmix { release: false } => libpmix::build(root, LibraryProfile::Debug),
+        Task::Packages => packages::build(root),
         Task::Dist => dist::build(root),
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),

@@ -1,7 +1,7 @@
 //! Checks for the things that some tests need and not every machine has. A test names its needs, as
 //! in `#[needs(libpmix)]`. The attribute (`tests/needs`) reads the record that is written here. A
 //! test with a missing need is ignored with the reason.
-use crate::{command::run_quietly, kernel, mpi::Release, test_servers};
+use crate::{command::run_quietly, kernel, mpi::Release, packages, test_servers};
 use anyhow::{Context, Result};
 use peal_labs::{Lab, LabLauncher, LabSetup};
 use std::{
@@ -165,6 +165,11 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             "ts_tools",
             "needs the tools for components in TypeScript (typescript, amaro, componentize-qjs)",
             component("echo-ts"),
+        ),
+        need(
+            "packages",
+            "needs the packages of the SDKs (`cargo xtask packages`)",
+            packages::files(root)?.iter().all(|file| file.exists()),
         ),
         need(
             "clang_format",

@@ -4,7 +4,7 @@ use crate::{
     command::{self, cargo, step},
     graphs, guests,
     ignored::Ignored,
-    libpmix, needs, test_servers,
+    libpmix, needs, packages, test_servers,
 };
 use anyhow::{Result, ensure};
 use std::{ffi::OsString, path::Path, process::Command, time::Instant};
@@ -24,6 +24,12 @@ pub fn prepare(root: &Path) -> Result<()> {
 
 fn prepare_variables(root: &Path) -> Result<Variables> {
     let components = step("components", || guests::build(root))?;
+    step("packages of the SDKs", || {
+        packages::build(root).or_else(|error| {
+            println!("not available: packages of the SDKs: {error:#}");
+            Ok(())
+        })
+    })?;
     let programs = step("C programs", || c_programs::build(root))?;
     step("third-party programs", || {
         provide(

@@ -1,9 +1,9 @@
-//! The SDKs and the contract, as of the build of this crate.
+//! The SDKs with the contract, as of the build of this crate.
 
 /// Path below the root of the repository, and content.
 static CARRIED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
-/// Returns the files of a language's projects: its SDKs below `sdk/` and the contract below `wit/`.
+/// Returns the SDKs of a language's projects, below `sdk/`. Each has the contract in its own `wit/`.
 pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str, String)> {
     let is_of_sdk = move |path: &str| {
         let below = path
@@ -11,10 +11,9 @@ pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str,
             .and_then(|path| path.split_once('/'));
         below.is_some_and(|(sdk, _)| language.sdks().contains(&sdk))
     };
-    let wanted = move |path: &str| is_of_sdk(path) || path.starts_with("wit/");
     CARRIED
         .iter()
-        .filter(move |(path, _)| wanted(path))
+        .filter(move |(path, _)| is_of_sdk(path))
         .map(|(path, text)| (*path, standing_alone(path, text)))
 }
 
@@ -55,18 +54,23 @@ mod tests {
 
     #[test]
     fn each_language_has_its_sdk_and_the_contract() {
-        for (language, file) in [
-            (Language::Rust, "sdk/rust/src/lib.rs"),
-            (Language::C, "sdk/c/peal.h"),
-            (Language::Cpp, "sdk/cpp/peal.hpp"),
-            (Language::Go, "sdk/go/doc.go"),
-            (Language::Python, "sdk/python/peal/__init__.py"),
-            (Language::Js, "sdk/js/peal.js"),
-            (Language::Ts, "sdk/js/peal.d.ts"),
+        for (language, file, contract) in [
+            (Language::Rust, "sdk/rust/src/lib.rs", "sdk/rust/wit"),
+            (Language::C, "sdk/c/peal.h", "sdk/c/wit"),
+            (Language::Cpp, "sdk/cpp/peal.hpp", "sdk/c/wit"),
+            (Language::Go, "sdk/go/doc.go", "sdk/go/wit"),
+            (
+                Language::Python,
+                "sdk/python/peal/__init__.py",
+                "sdk/python/peal/wit",
+            ),
+            (Language::Js, "sdk/js/peal.js", "sdk/js/wit"),
+            (Language::Ts, "sdk/js/peal.d.ts", "sdk/js/wit"),
         ] {
             let files: Vec<&str> = carried(language).map(|(path, _)| path).collect();
+            let contract = format!("{contract}/worlds.wit");
             assert!(
-                files.contains(&file) && files.contains(&"wit/worlds.wit"),
+                files.contains(&file) && files.contains(&&*contract),
                 "{language:?}: {files:?}"
             );
             let sdks = files.iter().filter_map(|path| path.strip_prefix("sdk/"));

@@ -152,18 +152,18 @@ pub(crate) fn build(
     progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
     let compiler = find(dialect, tools, progress)?;
-    let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
+    let wit = world::write(&project.manifest, &project.contract()?, &project.target())?;
     let core = project.target().join("core.wasm");
     let mut files = sources(&project.dir, dialect)?;
     progress("compiling");
     let mut command = compiler.link();
     if dialect.extension == C.extension {
-        let library = project.sdk().join(C.extension);
+        let library = project.library(C.extension);
         command.arg("-I").arg(&library);
         files.extend(sources(&library, dialect)?);
     } else {
         // The library in C is no C++, and a compiler takes the flags of one language only.
-        let libraries = [C.extension, dialect.extension].map(|sdk| project.sdk().join(sdk));
+        let libraries = [C.extension, dialect.extension].map(|sdk| project.library(sdk));
         for library in &libraries {
             command.arg("-I").arg(library);
         }

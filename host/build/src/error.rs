@@ -1,5 +1,5 @@
 //! Errors of building a component.
-use crate::MANIFEST;
+use crate::{Language, MANIFEST};
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
@@ -21,6 +21,16 @@ pub enum BuildError {
         file: PathBuf,
         /// The error and what would be right.
         reason: String,
+    },
+    /// The SDK of the language is not where the manifest says.
+    #[error(
+        "no SDK for {language}: there is no {contract}; `sdk` in peal-module.toml should be the directory of the SDKs or of an installed package"
+    )]
+    NoSdk {
+        /// The language.
+        language: Language,
+        /// The directory that the SDK should have.
+        contract: PathBuf,
     },
     /// The declaration of the module is too long for the component.
     #[error("declaration of module {name}: {reason}")]

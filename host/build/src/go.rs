@@ -197,7 +197,7 @@ pub(crate) fn build(
     progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
     let go = find(tools, progress)?;
-    let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
+    let wit = world::write(&project.manifest, &project.contract()?, &project.target())?;
     let core = project.target().join("core.wasm");
     let overlay = overlay(project)?;
     progress("compiling (the first time half a minute)");

@@ -57,7 +57,7 @@ pub(crate) fn pack(
     progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
     let tool = find(tools, progress)?;
-    let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
+    let wit = world::write(&project.manifest, &project.contract()?, &project.target())?;
     let out = project.target().join("component.wasm");
     let Packing {
         source,

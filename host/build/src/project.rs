@@ -71,21 +71,44 @@ impl Project {
         self.target.clone()
     }
 
-    /// Returns the directory of the SDKs.
-    pub(crate) fn sdk(&self) -> PathBuf {
+    /// Returns the directory of the SDKs, or of an installed package.
+    fn sdk(&self) -> PathBuf {
         let sdk = self.dir.join(&self.manifest.sdk);
         sdk.canonicalize().unwrap_or(sdk)
     }
 
-    /// Returns the directory with the SDKs and the contract.
-    pub(crate) fn root(&self) -> PathBuf {
-        self.sdk()
-            .parent()
-            .map_or_else(|| self.dir.clone(), Path::to_owned)
+    /// Returns the directory of an SDK: below that of the SDKs, or an installed package of it.
+    pub(crate) fn library(&self, name: &str) -> PathBuf {
+        let sdk = self.sdk();
+        let below = sdk.join(name);
+        if below.is_dir() { below } else { sdk }
     }
 
-    /// Returns the directory of the contract.
-    pub(crate) fn contract(&self) -> PathBuf {
-        self.root().join("wit")
+    /// Returns the innermost directory that contains the project and its SDK.
+    pub(crate) fn root(&self) -> PathBuf {
+        let sdk = self.sdk();
+        let both = self.dir.components().zip(sdk.components());
+        both.take_while(|(own, other)| own == other)
+            .map(|(own, _)| own)
+            .collect()
+    }
+
+    /// Returns the directory of the contract, which each SDK has.
+    ///
+    /// # Errors
+    /// There is no SDK.
+    pub(crate) fn contract(&self) -> Result<PathBuf, BuildError> {
+        let language = self.manifest.language;
+        let name = language.sdks().first().copied().unwrap_or_default();
+        let library = self.library(name);
+        let contract = match language {
+            // The directory of the library has the packages of others, too, where pip installs it.
+            Language::Python => library.join("peal/wit"),
+            _ => library.join("wit"),
+        };
+        if contract.is_dir() {
+            return Ok(contract);
+        }
+        Err(BuildError::NoSdk { language, contract })
     }
 }

@@ -22,9 +22,10 @@ pub(crate) fn build(
     progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
     let tool = find(tools, progress)?;
-    let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
+    let wit = world::write(&project.manifest, &project.contract()?, &project.target())?;
     let out = project.target().join("component.wasm");
     progress("packing the module with a Python interpreter (some 20 to 60 s)");
+    let library = project.library("python");
     let mut command = Command::new(tool);
     command.args(["-d"]).arg(&wit).args([
         "-w",
@@ -37,7 +38,7 @@ pub(crate) fn build(
         .arg("-p")
         .arg(&project.dir)
         .arg("-p")
-        .arg(project.sdk().join("python"))
+        .arg(&library)
         .arg("-o")
         .arg(&out);
     // Otherwise the tool would use packages of the active environment.
@@ -48,6 +49,7 @@ pub(crate) fn build(
         explain(
             &project.manifest.roles,
             project.dir.join("module.py"),
+            library.strip_prefix(&project.dir).unwrap_or(&library),
             &output_text,
         )
     })?;
@@ -69,7 +71,7 @@ fn class(role: &str) -> String {
 
 /// Finds the error of the author's module in the output of the tool: Python's message is between
 /// the tool's own message and a list of the tool's functions.
-fn explain(roles: &[String], file: PathBuf, output_text: &str) -> BuildError {
+fn explain(roles: &[String], file: PathBuf, library: &Path, output_text: &str) -> BuildError {
     let own = output_text
         .split_once("\nAssertionError: ")
         .map_or(output_text, |(_, own)| own);
@@ -99,7 +101,9 @@ fn explain(roles: &[String], file: PathBuf, output_text: &str) -> BuildError {
         };
     }
     // The tool numbers the module directories: the project's and the SDK's.
-    let output_text = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
+    let output_text = own
+        .replace("\"/0/", "\"")
+        .replace("\"/1/", &format!("\"{}/", library.display()));
     BuildError::Source {
         file,
         output: output_text.trim_start_matches('\n').to_owned(),
@@ -168,7 +172,13 @@ mod tests {
         let error = output_text(
             "  File \"/0/module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n",
         );
-        let shown = explain(&[], PathBuf::from("module.py"), &error).to_string();
+        let shown = explain(
+            &[],
+            PathBuf::from("module.py"),
+            Path::new("sdk/python"),
+            &error,
+        )
+        .to_string();
         let own =
             "  File \"module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax";
         assert_eq!(shown, format!("module.py does not build:\n{own}"));
@@ -179,7 +189,13 @@ mod tests {
         let roles = ["lifecycle".to_owned(), "event-handler".to_owned()];
         let error =
             output_text("AttributeError: module 'module' has no attribute 'EventHandler'\n");
-        let shown = explain(&roles, PathBuf::from("module.py"), &error).to_string();
+        let shown = explain(
+            &roles,
+            PathBuf::from("module.py"),
+            Path::new("sdk/python"),
+            &error,
+        )
+        .to_string();
         assert!(
             shown.contains("has the role event-handler, and module.py does not export it"),
             "{shown}"

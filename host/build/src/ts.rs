@@ -48,18 +48,21 @@ pub(crate) fn build(
     progress: ProgressCallback<'_>,
 ) -> Result<Vec<u8>, BuildError> {
     let toolchain = find(tools, progress)?;
+    // The compiler would report each import of a missing SDK.
+    project.contract()?;
     check(project, &toolchain, progress)?;
     let root = project.target().join("js");
     if root.exists() {
         // A file that the author has removed must not be found by an import.
         fs::remove_dir_all(&root).map_err(of_file(&root))?;
     }
-    let sdk = project.sdk().join("js");
-    copy(&sdk, &root.join("sdk/js"))?;
-    // Below the new root the project is where it is below its own, so that its imports are found.
+    // Below the new root the project and its SDK are where they are below their own, so that its
+    // imports are found.
     let own_root = project.root();
-    let place = project.dir.strip_prefix(&own_root).unwrap_or(Path::new(""));
-    let place = root.join(place);
+    let moved = |path: &Path| root.join(path.strip_prefix(&own_root).unwrap_or(Path::new("")));
+    let sdk = project.library("js");
+    copy(&sdk, &moved(&sdk))?;
+    let place = moved(&project.dir);
     let mut sources = Vec::new();
     collect(&project.dir, &mut sources)?;
     strip(project, &toolchain, &sources, &place)?;
@@ -138,10 +141,10 @@ fn collect(dir: &Path, sources: &mut Vec<PathBuf>) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Copies the files of a directory.
+/// Copies the files of a directory, without the directories in it.
 fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
     fs::create_dir_all(to).map_err(of_file(to))?;
-    for path in entries(from)? {
+    for path in entries(from)?.into_iter().filter(|path| path.is_file()) {
         let file = to.join(path.file_name().unwrap_or_default());
         fs::copy(&path, &file).map_err(of_file(&path))?;
     }

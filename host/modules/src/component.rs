@@ -489,11 +489,15 @@ fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Proble
     let mut wrong = |key, message: String| {
         problems.push(entry.problem(key, format!("module {name} {message}")))
     };
-    for import in &found.unknown_imports {
-        wrong(
-            "module.path",
-            format!("imports {import}, which Peal does not offer"),
-        );
+    if let Some(mismatch) = found.contract_mismatch() {
+        wrong("module.path", mismatch.to_string());
+    } else {
+        for import in &found.unknown_imports {
+            wrong(
+                "module.path",
+                format!("imports {import}, which Peal does not offer"),
+            );
+        }
     }
     for capability in found
         .capabilities

@@ -19,9 +19,9 @@ use peal_config::{
 use peal_core::owner::Owner;
 use peal_model::{ModuleRegistration, Nspace};
 use peal_sandbox::{
-    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError,
-    LoadError, Module, ModuleLimits, OnQuarantine, ProcUsage, Quarantined, Role, Services,
-    StateStore,
+    Capability, ContractMismatch, Digest, Directories, Engine, EngineError, FormatError, Grants,
+    InitError, LoadError, Module, ModuleLimits, OnQuarantine, ProcUsage, Quarantined, Role,
+    Services, StateStore,
 };
 use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;
@@ -70,6 +70,8 @@ enum JobHandlerError {
     Record(String),
     #[error("{0}")]
     Format(#[from] FormatError),
+    #[error("it {0}")]
+    Contract(#[from] ContractMismatch),
     #[error(
         "it does not handle events: it exports no {}, but {}; a job can supply event handlers only, configure other modules in a [[module]]",
         Role::EventHandler, listed(.0)
@@ -538,6 +540,9 @@ impl Loader {
             let bytes = component_file::read(path)?;
             let owner = Owner::Namespace(job.clone());
             let inspection = peal_sandbox::inspect(&bytes)?;
+            if let Some(mismatch) = inspection.contract_mismatch() {
+                return Err(mismatch.into());
+            }
             if !inspection.roles.contains(&Role::EventHandler) {
                 return Err(JobHandlerError::NoHandler(inspection.roles));
             }

@@ -1,6 +1,11 @@
 //! Errors of loading and of initializing modules.
+use crate::contract::{CONTRACT_VERSION, ContractMismatch, REBUILD};
+use crate::interface::PACKAGE;
 use crate::text::{MAX_QUOTED, row};
-use crate::{CallFailure, Capability, EngineError, FormatError, RegistrationLimitError};
+use crate::{
+    CallFailure, Capability, EngineError, FailureKind, FormatError, Inspection,
+    RegistrationLimitError,
+};
 use thiserror::Error;
 
 /// Failure to load a module.
@@ -25,6 +30,14 @@ pub enum LoadError {
         /// Exports of the component.
         exports: Vec<String>,
     },
+    /// The component is built for a contract that this release does not have.
+    #[error("module {module} {mismatch}")]
+    Contract {
+        /// Name of the module.
+        module: String,
+        /// Contract of the component.
+        mismatch: ContractMismatch,
+    },
     /// The component imports a capability that is not granted.
     #[error("module {module} imports {interface}, which it is not granted (add {:?} to its grants)", interface.name())]
     NotGranted {
@@ -42,7 +55,9 @@ pub enum LoadError {
         interface: String,
     },
     /// The component is invalid, or its imports or exports differ from the contract.
-    #[error("module {module} does not match the contract: {reason}")]
+    #[error(
+        "module {module} does not match the contract {PACKAGE} {CONTRACT_VERSION}: {reason}; {REBUILD}"
+    )]
     Unfit {
         /// Name of the module.
         module: String,
@@ -65,6 +80,28 @@ pub enum LoadError {
         /// Failure of the start.
         failure: CallFailure,
     },
+}
+
+impl LoadError {
+    /// Returns the error about the contract of the component where that explains this one: the
+    /// contract is newer, and its additions are missing here.
+    pub(crate) fn explained(self, inspection: &Inspection) -> LoadError {
+        let (module, reason) = match &self {
+            LoadError::Unfit { module, reason } => (module, reason.clone()),
+            // A role of another shape is found when it is looked up.
+            LoadError::Start { module, failure } if failure.kind == FailureKind::Unavailable => {
+                (module, failure.to_string())
+            }
+            _ => return self,
+        };
+        match ContractMismatch::of_failure(&inspection.contract, || reason) {
+            Some(mismatch) => LoadError::Contract {
+                module: module.clone(),
+                mismatch,
+            },
+            None => self,
+        }
+    }
 }
 
 /// Failure of a module's `lifecycle.init`.

@@ -3,7 +3,7 @@ use crate::expansion::Expansion;
 use crate::imports::{ImportedInterface, Imports};
 use crate::interface::{self, Import};
 use crate::text::{MAX_QUOTED, plain};
-use crate::{Capability, Digest, Role};
+use crate::{Capability, ContractMismatch, Digest, Role, contract};
 use peal_declaration::{DeclarationError, ModuleDeclaration, SECTION};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -212,6 +212,21 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
 }
 
 impl Inspection {
+    /// Returns why this release does not have the contract of the component: the contract belongs
+    /// to another line, or the component imports or exports an interface of a later addition only.
+    pub fn contract_mismatch(&self) -> Option<ContractMismatch> {
+        let unknown = || {
+            let imports = self.unknown_imports.iter();
+            // A role that is not known would never be called, a policy among them.
+            let mut names = imports.chain(&self.other_exports);
+            names.find(|name| contract::version_of(name).is_some())
+        };
+        ContractMismatch::of_versions(&self.contract).or_else(|| {
+            let name = unknown()?;
+            ContractMismatch::of_failure(&self.contract, || format!("{name} is unknown"))
+        })
+    }
+
     fn add_declaration(&mut self, contents: &[u8]) -> Result<(), FormatError> {
         let declaration =
             ModuleDeclaration::from_section(contents).map_err(FormatError::Declaration)?;
@@ -236,7 +251,7 @@ impl Inspection {
 
     fn add_version(&mut self, interface: &str) {
         if let Some(version) =
-            interface::contract_version(interface).filter(|_| self.contract.len() < MAX_NAMES)
+            contract::version_of(interface).filter(|_| self.contract.len() < MAX_NAMES)
         {
             self.contract.insert(plain(version, MAX_NAME));
         }

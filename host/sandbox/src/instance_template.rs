@@ -132,6 +132,10 @@ impl InstanceTemplate {
 /// Checks that a component exports a role and imports nothing that is not granted.
 fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), LoadError> {
     let module = name.to_owned();
+    // First, because this explains the errors that follow from it.
+    if let Some(mismatch) = inspection.contract_mismatch() {
+        return Err(LoadError::Contract { module, mismatch });
+    }
     if let Some(interface) = inspection.unknown_imports.first() {
         return Err(LoadError::UnknownImport {
             module,

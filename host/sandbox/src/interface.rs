@@ -1,13 +1,11 @@
 //! Interfaces of the contract: their names and versions, and the capabilities that a module
 //! imports. The roles that it exports are in `roles`.
-use crate::Role;
+use crate::{Role, contract};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Name of the contract's package.
 pub(crate) const PACKAGE: &str = "peal:pmix";
-/// Served version, major and minor: 0.1 and every compatible addition, older and newer.
-const SERVED: (u64, u64) = (0, 1);
 
 /// Capability of a module: an interface that it imports and that an admin grants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -101,23 +99,8 @@ fn own(interface: &str) -> Option<&str> {
         .strip_prefix('/')?
         .split_once('@')?;
     let version = semver::Version::parse(version).ok()?;
-    // wasmtime matches a pre-release only with itself.
-    ((version.major, version.minor) == SERVED && version.pre.is_empty()).then_some(name)
+    contract::is_served(&version).then_some(name)
 }
-
-/// Returns the version in the name of an interface of the contract, served or not.
-pub(crate) fn contract_version(interface: &str) -> Option<&str> {
-    Some(
-        interface
-            .strip_prefix(PACKAGE)?
-            .strip_prefix('/')?
-            .split_once('@')?
-            .1,
-    )
-}
-
-/// Versions of the contract that are served, for messages.
-pub const CONTRACT_SERVED: &str = "0.1";
 
 /// Packages of WASI that have stubs.
 const WASI: [&str; 6] = ["cli", "clocks", "filesystem", "io", "random", "sockets"];

@@ -59,13 +59,15 @@ impl Module {
         services: Services,
     ) -> Result<Module, LoadError> {
         let blueprint =
-            InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+            InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)
+                .map_err(|error| error.explained(&inspection))?;
         // A component whose start fails is refused when it is loaded, not at its first call.
         let first = Instance::start(&blueprint, &Tenancy::Unused, None).map_err(|failure| {
             LoadError::Start {
                 module: name.to_owned(),
                 failure,
             }
+            .explained(&inspection)
         })?;
         let warm = IdleInstances::new(limits.idle_instances, limits.isolation);
         warm.put(Box::new(first));

@@ -90,10 +90,10 @@ fn unknown_import_is_named_with_any_grants() {
         matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "wasi:http/types@0.2.0"),
         "{error}"
     );
-    let text = r#"(component (import "peal:pmix/clock@0.9.0" (instance (export "now" (func (result u64))))))"#;
+    let text = r#"(component (import "peal:pmix/clocks@0.1.0" (instance (export "now" (func (result u64))))))"#;
     let error = refusal(&wat::parse_str(text).unwrap(), &Grants::all());
     assert!(
-        matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "peal:pmix/clock@0.9.0")
+        matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "peal:pmix/clocks@0.1.0")
     );
     let text = r#"(component (import "helper" (func)))"#;
     assert!(matches!(

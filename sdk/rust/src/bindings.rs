@@ -11,7 +11,7 @@
 mod imports {
     wit_bindgen::generate!({
         world: "imports",
-        path: "../../wit",
+        path: "wit",
         additional_derives: [PartialEq],
         additional_derives_ignore: ["info-flags"],
     });
@@ -25,7 +25,7 @@ macro_rules! role {
         pub mod $role {
             wit_bindgen::generate!({
                 inline: $world,
-                path: "../../wit",
+                path: "wit",
                 pub_export_macro: true,
                 export_macro_name: $export,
                 with: {

@@ -11,6 +11,7 @@ mod module_limits;
 mod module_project;
 mod module_scope;
 mod module_test;
+mod packages;
 mod shipped;
 mod shipped_on_server;
 mod shipped_sites;

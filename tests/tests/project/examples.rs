@@ -32,9 +32,7 @@ fn copy_dir(from: &Path, to: &Path) {
 #[track_caller]
 fn build_and_test(name: &str) {
     let shell = Shell::new();
-    for dir in ["sdk", "wit"] {
-        copy_dir(&root().join(dir), &shell.path(dir));
-    }
+    copy_dir(&root().join("sdk"), &shell.path("sdk"));
     let module = Path::new("examples/modules").join(name);
     copy_dir(&root().join(&module), &shell.path(module.to_str().unwrap()));
     let commands = format!(

@@ -305,6 +305,10 @@ pub struct New {
     /// Name of the module
     #[arg(value_name = "NAME")]
     pub name: String,
+    /// Use the installed SDK in DIR, relative to the project, instead of a copy: an unpacked or
+    /// installed package of the language, such as node_modules/peal-sdk
+    #[arg(long, value_name = "DIR")]
+    pub sdk: Option<PathBuf>,
     /// Create the project in DIR, which must be new or empty; default: a directory with the name of
     /// the module
     #[arg(long, value_name = "DIR")]

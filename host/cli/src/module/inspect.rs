@@ -185,6 +185,9 @@ impl InspectReport<'_> {
                 list(found.contract.iter())
             ),
         );
+        if let Some(mismatch) = found.contract_mismatch() {
+            line("not loaded", format!("the component {mismatch}"));
+        }
         line("language", tools(&found.producers.language));
         line("sdk", tools(&found.producers.sdk));
         line("processed by", tools(&found.producers.processed_by));

@@ -150,7 +150,11 @@ pub fn pull(args: &Pull) -> Result<ExitCode> {
     for (name, text) in told.filter(|(name, _)| is_printed(&name.as_str())) {
         writeln!(out, "{}: {}", crate::plain(name), crate::plain(text))?;
     }
-    if found.roles.is_empty() || !found.unknown_imports.is_empty() {
+    if let Some(mismatch) = found.contract_mismatch() {
+        crate::print_line(&format!(
+            "no server of this release loads it: the component {mismatch}"
+        ));
+    } else if found.roles.is_empty() || !found.unknown_imports.is_empty() {
         crate::print_line(&format!(
             "no server of this release loads it: `peal module inspect {}` says why",
             file.display()

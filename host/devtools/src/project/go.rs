@@ -1,9 +1,9 @@
 //! New project in Go.
+use super::SdkOrigin;
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
-const MODULE: &str =
-    "module MODULE\n\ngo 1.24\n\nrequire peal v0.0.0\n\nreplace peal => ./sdk/go\n";
+const MODULE: &str = "module MODULE\n\ngo 1.24\n\nrequire peal v0.0.0\n\nreplace peal => LIBRARY\n";
 
 /// Returns the import of the packages that a source uses: an unused one is an error.
 fn imports(code: &str) -> String {
@@ -30,7 +30,17 @@ fn imports(code: &str) -> String {
     }
 }
 
-pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+/// Returns the directory of the SDK as `go.mod` takes it: a relative one begins with a dot.
+fn library(sdk: SdkOrigin<'_>) -> String {
+    let library = sdk.library("go");
+    if library.starts_with(['.', '/']) {
+        library
+    } else {
+        format!("./{library}")
+    }
+}
+
+pub fn files(roles: &BTreeSet<Role>, sdk: SdkOrigin<'_>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles
         .iter()
         .map(|role| template!("go", ".txt", role))
@@ -38,7 +48,7 @@ pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
     let (code, tests) = super::halves(&parts, "\n");
     let main = "// The compiler wants a main function, which is not called.\nfunc main() {}\n";
     vec![
-        ("go.mod", MODULE.to_owned()),
+        ("go.mod", MODULE.replace("LIBRARY", &library(sdk))),
         (
             "module.go",
             format!(

@@ -95,11 +95,31 @@ pub fn role(name: &str) -> Result<Role, ProjectError> {
 /// File of a project: its relative path, and its contents.
 pub type File = (String, String);
 
-/// Returns the files of a project, including the SDK and the WIT files.
+/// Origin of the SDK of a project.
+#[derive(Clone, Copy, Debug)]
+pub enum SdkOrigin<'a> {
+    /// Copy in the project, so that it builds without anything else.
+    Copied,
+    /// Installed package in this directory, relative to the project.
+    Installed(&'a Path),
+}
+
+impl SdkOrigin<'_> {
+    /// Returns the directory of an SDK, relative to the project.
+    fn library(self, name: &str) -> String {
+        match self {
+            SdkOrigin::Copied => format!("sdk/{name}"),
+            SdkOrigin::Installed(dir) => dir.display().to_string(),
+        }
+    }
+}
+
+/// Returns the files of a project, including the SDK if the project has a copy.
 pub fn files(
     name: &str,
     language: Language,
     roles: &BTreeSet<Role>,
+    sdk: SdkOrigin<'_>,
 ) -> Result<Vec<File>, ProjectError> {
     if !peal_build::is_name(name) {
         return Err(ProjectError::Name {
@@ -111,28 +131,32 @@ pub fn files(
         return Err(ProjectError::OnlyLifecycle);
     }
     let own = match language {
-        Language::Rust => rust::files(roles),
+        Language::Rust => rust::files(roles, sdk),
         Language::C => c::files(roles),
         Language::Cpp => cpp::files(roles),
-        Language::Go => go::files(roles),
-        Language::Python => python::files(roles),
-        Language::Js => js::files(roles),
-        Language::Ts => ts::files(roles),
+        Language::Go => go::files(roles, sdk),
+        Language::Python => python::files(roles, sdk),
+        Language::Js => js::files(roles, sdk),
+        Language::Ts => ts::files(roles, sdk),
     };
     let own = own.into_iter().chain(cases::files(roles));
     let mut files: Vec<File> = own
         // A valid name needs no escapes in any of these languages.
         .map(|(path, text)| (path.to_owned(), text.replace("MODULE", name)))
         .collect();
-    files.push((MANIFEST.to_owned(), manifest(name, language, roles)));
-    files.push(("README.md".to_owned(), readme::text(name, language, roles)));
+    files.push((MANIFEST.to_owned(), manifest(name, language, roles, sdk)));
+    files.push((
+        "README.md".to_owned(),
+        readme::text(name, language, roles, sdk),
+    ));
     files.push((format!("{name}.toml"), readme::table(name, roles)));
     files.push((
         ".gitignore".to_owned(),
         format!("/target\n/{name}.wasm\n__pycache__/\n"),
     ));
-    // The project has its own copy, so that it builds without Peal's repository.
-    files.extend(peal_build::carried(language).map(|(path, text)| (path.to_owned(), text)));
+    if let SdkOrigin::Copied = sdk {
+        files.extend(peal_build::carried(language).map(|(path, text)| (path.to_owned(), text)));
+    }
     Ok(files)
 }
 
@@ -149,7 +173,7 @@ fn halves(parts: &[&str], between: &str) -> (String, String) {
     (code.join(between), tests.join("\n"))
 }
 
-fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
+fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>, sdk: SdkOrigin<'_>) -> String {
     let names: Vec<String> = roles
         .iter()
         .map(|role| format!("\"{}\"", role.name()))
@@ -158,6 +182,10 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
         "name = \"{name}\"\nlanguage = \"{language}\"\nroles = [{}]\n",
         names.join(", ")
     );
+    if let SdkOrigin::Installed(dir) = sdk {
+        // A path in quotes as Rust shows it is TOML, except for characters that no path needs.
+        text += &format!("sdk = {:?}\n", dir.display().to_string());
+    }
     // For other languages `Manifest::parse` refuses the key.
     if !language.detects_imports() {
         // A log channel needs a sink to write to.

@@ -1,8 +1,9 @@
 //! New project in Python.
+use super::SdkOrigin;
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
-const TESTS: &str = "\"\"\"Any Python runs these: PYTHONPATH=sdk/python python3 -m unittest\"\"\"
+const TESTS: &str = "\"\"\"Any Python runs these: PYTHONPATH=LIBRARY python3 -m unittest\"\"\"
 import unittest
 
 import module
@@ -12,7 +13,7 @@ import peal
 class Tests(unittest.TestCase):
 ";
 
-pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+pub fn files(roles: &BTreeSet<Role>, sdk: SdkOrigin<'_>) -> Vec<(&'static str, String)> {
     // The import needs the capability, which the manifest names for log channels only.
     let sink = if roles.contains(&Role::LogChannel) {
         "from peal import sink\n"
@@ -30,6 +31,9 @@ pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
             "module.py",
             format!("\"\"\"The module MODULE.\"\"\"\nimport peal\n{sink}\n\n{code}"),
         ),
-        ("test_module.py", format!("{TESTS}{tests}")),
+        (
+            "test_module.py",
+            TESTS.replace("LIBRARY", &sdk.library("python")) + &tests,
+        ),
     ]
 }

@@ -1,4 +1,5 @@
 //! README of a new project.
+use super::SdkOrigin;
 use peal_build::Language;
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
@@ -8,7 +9,7 @@ fn natively(language: Language) -> &'static str {
     match language {
         Language::Rust => "cargo test                       # your functions, natively\n",
         Language::Python => {
-            "PYTHONPATH=sdk/python python3 -m unittest   # your functions, in any Python\n"
+            "PYTHONPATH=LIBRARY python3 -m unittest   # your functions, in any Python\n"
         }
         Language::Go => "go test                          # your functions, natively\n",
         Language::C | Language::Cpp | Language::Js | Language::Ts => "",
@@ -77,7 +78,15 @@ pub fn table(name: &str, roles: &BTreeSet<Role>) -> String {
     )
 }
 
-pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
+pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>, sdk: SdkOrigin<'_>) -> String {
+    let library = match sdk {
+        SdkOrigin::Copied => {
+            "`sdk/` has the library that it uses, with the contract in `wit/`: those of the `peal` that made this project.".to_owned()
+        }
+        SdkOrigin::Installed(dir) => {
+            format!("`{}` is the installed package of the library that it uses, with the contract in `wit/`.", dir.display())
+        }
+    };
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     let run = if roles.contains(&Role::EventHandler) {
         format!("peal run --events --handler {name}.wasm -- PROGRAM   # shows its results\n")
@@ -92,11 +101,10 @@ pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
          for\n{run}```\n{}\nTo deploy it at a site, without a restart of the server:\n\n\
          ```sh\ncp {name}.wasm {name}.toml ~/.config/peal/modules.d/   # root's: /etc/peal/modules.d\n\
          peal module list                 # running modules; `peal module reload` prints errors\n```\n\n\
-         tests/README.md describes the format of cases. `sdk/` has the library that it uses and `wit/` the contract; both are of the `peal` that made this \
-         project.\n",
+         tests/README.md describes the format of cases. {library}\n",
         names.join(", "),
         source(language),
-        natively(language),
+        natively(language).replace("LIBRARY", &sdk.library("python")),
         limits(language),
     )
 }

@@ -1,4 +1,5 @@
 //! New project in Rust.
+use super::SdkOrigin;
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
@@ -96,9 +97,9 @@ fn part(role: Role) -> Part {
     }
 }
 
-pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+pub fn files(roles: &BTreeSet<Role>, sdk: SdkOrigin<'_>) -> Vec<(&'static str, String)> {
     vec![
-        ("Cargo.toml", CARGO.to_owned()),
+        ("Cargo.toml", CARGO.replace("LIBRARY", &sdk.library("rust"))),
         (".cargo/config.toml", CONFIG.to_owned()),
         ("src/lib.rs", source(roles)),
     ]
@@ -166,7 +167,7 @@ edition = "2024"
 crate-type = ["cdylib"]
 
 [dependencies]
-peal-sdk = { path = "sdk/rust" }
+peal-sdk = { path = "LIBRARY" }
 
 # Function names stay in, so that the backtrace of a trap can be read.
 [profile.release]

@@ -15,7 +15,8 @@ fn every_language_and_role_makes_project_with_manifest() {
             .into_iter()
             .filter(|role| *role != Role::Lifecycle)
         {
-            let files = files("a-1", language, &roles(&[role, Role::Lifecycle])).unwrap();
+            let chosen = roles(&[role, Role::Lifecycle]);
+            let files = files("a-1", language, &chosen, SdkOrigin::Copied).unwrap();
             let text = |name: &str| &files.iter().find(|(path, _)| path == name).unwrap().1;
             let manifest = Manifest::parse(text(MANIFEST)).unwrap();
             assert_eq!(
@@ -27,9 +28,7 @@ fn every_language_and_role_makes_project_with_manifest() {
             let cases =
                 Cases::parse(Path::new("example.toml"), text("tests/example.toml")).unwrap();
             assert!(cases.len() >= 2, "{role} and its settings");
-            let own = files
-                .iter()
-                .filter(|(path, _)| !path.starts_with("sdk/") && !path.starts_with("wit/"));
+            let own = files.iter().filter(|(path, _)| !path.starts_with("sdk/"));
             for (path, text) in own {
                 assert!(
                     !text.contains("MODULE"),
@@ -65,14 +64,19 @@ fn invalid_project_is_refused_with_valid_choices() {
     ] {
         assert!(
             matches!(
-                files(name, Language::C, &handler),
+                files(name, Language::C, &handler, SdkOrigin::Copied),
                 Err(ProjectError::Name { .. })
             ),
             "{name:?}"
         );
     }
     assert!(matches!(
-        files("a", Language::C, &roles(&[Role::Lifecycle])),
+        files(
+            "a",
+            Language::C,
+            &roles(&[Role::Lifecycle]),
+            SdkOrigin::Copied
+        ),
         Err(ProjectError::OnlyLifecycle)
     ));
     let unknown = role("handler").unwrap_err().to_string();
@@ -86,7 +90,8 @@ fn invalid_project_is_refused_with_valid_choices() {
 fn nothing_is_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("a");
-    let files = files("a", Language::Python, &roles(&[Role::EventHandler])).unwrap();
+    let handler = roles(&[Role::EventHandler]);
+    let files = files("a", Language::Python, &handler, SdkOrigin::Copied).unwrap();
     write(&project, &files).unwrap();
     assert!(project.join("sdk/python/peal/__init__.py").is_file());
     fs::write(project.join("module.py"), "mine").unwrap();
@@ -104,4 +109,45 @@ fn nothing_is_overwritten() {
         write(&link, &files),
         Err(ProjectError::Exists { .. })
     ));
+}
+
+#[test]
+fn project_with_installed_sdk_has_no_copy_and_refers_to_it() {
+    let channel = roles(&[Role::LogChannel]);
+    for (language, file, line) in [
+        (
+            Language::Rust,
+            "Cargo.toml",
+            "peal-sdk = { path = \"deps/peal\" }",
+        ),
+        (Language::Go, "go.mod", "replace peal => ./deps/peal"),
+        (
+            Language::Js,
+            "module.js",
+            "import * as sink from \"peal-sdk/sink.js\";",
+        ),
+        (
+            Language::Ts,
+            "module.ts",
+            "import * as peal from \"peal-sdk/peal.js\";",
+        ),
+        (Language::C, "module.c", "#include <peal.h>"),
+        (Language::Cpp, "module.cpp", "#include <peal.hpp>"),
+        (
+            Language::Python,
+            "README.md",
+            "PYTHONPATH=deps/peal python3 -m unittest",
+        ),
+    ] {
+        let sdk = SdkOrigin::Installed(Path::new("deps/peal"));
+        let files = files("a", language, &channel, sdk).unwrap();
+        let text = |name: &str| &files.iter().find(|(path, _)| path == name).unwrap().1;
+        assert!(text(file).contains(line), "{language}: {}", text(file));
+        let manifest = Manifest::parse(text(MANIFEST)).unwrap();
+        assert_eq!(manifest.sdk, Path::new("deps/peal"));
+        for (path, text) in &files {
+            assert!(!path.starts_with("sdk/"), "{language}: {path}");
+            assert!(!text.contains("LIBRARY"), "{language}: {path}: {text}");
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! New project in TypeScript.
-use super::js;
+use super::{SdkOrigin, js};
 use peal_sandbox::Role;
 use std::collections::BTreeSet;
 
@@ -26,13 +26,13 @@ const COMPILER: &str = r#"{
 /// Settings of prettier, which the sources follow.
 const FORMAT: &str = "{ \"printWidth\": 120 }\n";
 
-pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+pub fn files(roles: &BTreeSet<Role>, sdk: SdkOrigin<'_>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles
         .iter()
         .map(|role| template!("ts", ".txt", role))
         .collect();
     vec![
-        ("module.ts", js::source(roles, "", &parts)),
+        ("module.ts", js::source(roles, "", &parts, sdk)),
         ("tsconfig.json", COMPILER.to_owned()),
         (".prettierrc", FORMAT.to_owned()),
     ]

@@ -469,7 +469,9 @@ fn artefacts_of_lying_registries_are_refused() {
     let registry = LyingRegistry::start(wat.as_bytes(), Answer::whole(&newer));
     let told = registry.pull(None).expect_status(0).stderr;
     assert!(
-        told.contains("no server of this release loads it"),
+        told.contains(
+            "no server of this release loads it: the component is built for peal:pmix 9.0.0;"
+        ) && told.contains("update the server"),
         "{told}"
     );
 }
@@ -518,7 +520,10 @@ fn fetched_module_of_newer_contract_keeps_old_set() {
     run(pull.arg(place.path("peal.toml")).arg(&newer)).expect_status(0);
     let refused = daemon.ask(&["reload"]).expect_status(125).stderr;
     assert!(
-        refused.contains("imports peal:pmix/clock@9.0.0, which Peal does not offer"),
+        refused.contains(
+            "module report is built for peal:pmix 9.0.0; this server has 0.1.0 and loads modules of 0.1: update the server, or \
+             build the module again with the server's `peal module build`"
+        ),
         "{refused}"
     );
     assert_eq!(status(&place).unwrap().path.as_deref(), Some(&*pinned));

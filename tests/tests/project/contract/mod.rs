@@ -5,6 +5,7 @@
 mod compare;
 
 use compare::{Change, compare};
+use peal_build::Manifest;
 use peal_model::{
     ConnectionKind, ConnectionSubject, Event, EventSubject, GroupOperationKind, GroupSubject, Info,
     JobControlSubject, Key, LogRequest, LogSubject, MonitorSubject, Nspace, PeerInfo,
@@ -12,10 +13,11 @@ use peal_model::{
     SpawnSubject, Status, TargetProc, UserIdentity, Value, key,
 };
 use peal_sandbox::{
-    ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, LoadError, Module,
-    ModuleLimits, PolicyCall, Role, Services,
+    CONTRACT_VERSION, ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants,
+    LoadError, Module, ModuleLimits, PolicyCall, Role, Services,
 };
 use peal_tests::root;
+use semver::Version;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -51,16 +53,16 @@ fn contract(dir: &Path) -> Resolve {
     wit
 }
 
+/// Returns the version of the package.
+fn version(wit: &Resolve) -> Version {
+    let mut names = wit.package_names.keys();
+    let name = names.find(|name| name.name == "pmix").unwrap();
+    name.version.clone().unwrap()
+}
+
 /// Returns the part of the package's version that determines compatibility.
 fn line(wit: &Resolve) -> (u64, u64) {
-    let version = wit
-        .package_names
-        .keys()
-        .find(|name| name.name == "pmix")
-        .unwrap()
-        .version
-        .clone()
-        .unwrap();
+    let version = version(wit);
     (version.major, version.minor)
 }
 
@@ -79,6 +81,16 @@ impl Rule {
             Rule::Report
         }
     }
+}
+
+/// Returns an error if a contract differs from the released one with the same version.
+fn check_number(then: &Version, now: &Version, changes: &[Change]) -> Result<(), String> {
+    if then == now && !changes.is_empty() {
+        return Err(format!(
+            "{now} is released, and differs by {changes:?}; additions need a new patch version"
+        ));
+    }
+    Ok(())
 }
 
 /// Prints every difference. Returns an error for forbidden ones.
@@ -113,9 +125,49 @@ fn items_used_by_components_stay() {
         // A new line may break compatibility with the old one. Its components then belong to the
         // old line.
         if line(&then) == line(&now) {
-            judge(&compare(&then, &now), Rule::of(&baseline)).unwrap();
+            let changes = compare(&then, &now);
+            judge(&changes, Rule::of(&baseline)).unwrap();
+            if Rule::of(&baseline) == Rule::Forbid {
+                check_number(&version(&then), &version(&now), &changes).unwrap();
+            }
         }
     }
+}
+
+/// Components have the version in the names of their interfaces, and servers compare it with theirs.
+#[test]
+fn contract_has_one_version_in_all_places() {
+    let now = version(&contract(&root().join("wit")));
+    assert_eq!(now, CONTRACT_VERSION);
+    let manifest =
+        Manifest::parse("name = \"a\"\nlanguage = \"c\"\nroles = [\"event-handler\"]").unwrap();
+    let world = peal_build::world(&manifest);
+    assert!(
+        world.contains(&format!("export peal:pmix/event-handler@{now};")),
+        "{world}"
+    );
+    let newest = baselines()
+        .iter()
+        .filter(|baseline| Rule::of(baseline) == Rule::Forbid)
+        .map(|baseline| version(&contract(baseline)))
+        .max();
+    assert!(
+        newest.is_some_and(|newest| newest <= now),
+        "a release is newer than wit/"
+    );
+}
+
+#[test]
+fn released_version_with_changes_is_an_error() {
+    let added = changed(&[(
+        "now: func() -> u64;",
+        "now: func() -> u64; zone: func() -> string;",
+    )]);
+    let [one, next] = [Version::new(0, 1, 0), Version::new(0, 1, 1)];
+    assert_eq!(check_number(&one, &one, &[]), Ok(()));
+    assert_eq!(check_number(&one, &next, &added), Ok(()));
+    let refused = check_number(&one, &one, &added).unwrap_err();
+    assert!(refused.starts_with("0.1.0 is released"), "{refused}");
 }
 
 const THEN: &str = "
@@ -440,12 +492,74 @@ fn components_of_earlier_contracts_are_loaded_and_called() {
                     .unwrap_or_else(|error| panic!("{} as {of}: {error}", file.display()));
                 call(&module);
             }
-            let other = wat::parse_str(text.replace(&format!("@{version}"), "@0.2.0")).unwrap();
-            load(&other).expect_err("another line has another contract");
             seen += 1;
         }
     }
     assert!(seen >= 3);
+}
+
+/// Returns a component of 0.1.0 with other words, and with another version of the contract.
+fn handler_with(words: (&str, &str), version: &str) -> Vec<u8> {
+    let text = fs::read_to_string(root().join("tests/contract/0.1.0/handler.wat")).unwrap();
+    assert!(text.contains(words.0), "{}", words.0);
+    let text = text.replace(words.0, words.1);
+    wat::parse_str(text.replace("@0.1.0", &format!("@{version}"))).unwrap()
+}
+
+/// The error names the version of the component, those that are served, and the remedy.
+#[test]
+fn components_of_other_contracts_are_refused_with_remedy() {
+    let same = ("event-handler", "event-handler");
+    for (version, remedy) in [
+        ("0.0.9", "build the module again"),
+        ("0.1.0-rc.1", "build the module again"),
+        ("0.2.0", "update the server, or build the module again"),
+        ("1.0.0", "update the server, or build the module again"),
+    ] {
+        let refused = load(&handler_with(same, version)).unwrap_err().to_string();
+        let expected = format!(
+            "module then is built for peal:pmix {version}; this server has 0.1.0 and loads modules of 0.1: \
+             {remedy} with the server's `peal module build`"
+        );
+        assert_eq!(refused, expected);
+    }
+}
+
+/// Additions of a later patch version: to an interface, an interface, a role. A module whose role is
+/// unknown would never be called, so that its other roles do not help.
+#[test]
+fn component_needing_a_later_addition_is_refused_with_remedy() {
+    for (words, missing) in [
+        (("\"server-identity\"", "\"server-mood\""), "`server-mood`"),
+        (
+            ("peal:pmix/logging", "peal:pmix/singing"),
+            "peal:pmix/singing@0.1.7 is unknown",
+        ),
+        (
+            ("peal:pmix/event-handler", "peal:pmix/event-listener"),
+            "peal:pmix/event-listener@0.1.7",
+        ),
+    ] {
+        let refused = load(&handler_with(words, "0.1.7")).unwrap_err().to_string();
+        let start = "module then is built for peal:pmix 0.1.7 and needs an addition to 0.1.0 of this server (";
+        assert!(refused.starts_with(start), "{refused}");
+        assert!(refused.contains(missing), "{missing}: {refused}");
+        let end =
+            "): update the server, or build the module again with the server's `peal module build`";
+        assert!(refused.ends_with(end), "{refused}");
+    }
+}
+
+/// Drafts of 0.1.0 had other names under the same version. `server` was one of them.
+#[test]
+fn component_of_a_draft_is_refused_with_remedy() {
+    let draft = handler_with(("\"server-identity\"", "\"server\""), "0.1.0");
+    let refused = load(&draft).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("module then does not match the contract peal:pmix 0.1.0: ")
+            && refused.ends_with("; build the module again with the server's `peal module build`"),
+        "{refused}"
+    );
 }
 
 /// A component knows only those functions of an interface that existed when it was built. It
