@@ -74,7 +74,7 @@ pub use call_data::CallSubject;
 pub use compile::{CodeTarget, CompileError, MemoryLayout, compile};
 pub use deferred_requests::{DeferredControl, DeferredLog, MAX_REQUEST_PROCS, ProcUsage};
 pub use digest::{Digest, NoDigest};
-pub use engine::{CacheUse, Engine, EngineError, EngineSettings, FuelCount};
+pub use engine::{BacktracePlaces, CacheUse, Engine, EngineError, EngineSettings, FuelCount};
 pub use error::{InitError, LoadError};
 pub use files::{
     Directories, DirectoryService, FileAccess, GrantedDirectory, LEAST_FILE, MAX_FILE, MAX_PATH,
