@@ -23,12 +23,12 @@ const places = (error) => {
   return (own.length > 0 ? own : all).map(({ name, file, line }) => `${file}:${line}${name ? ` in ${name}` : ""}`);
 };
 
-/** Wraps a function: its exceptions are described to the host first. */
+/** Wraps a function of at most one argument: its exceptions are described to the host first. */
 export const described =
   (body) =>
-  (...given) => {
+  (given) => {
     try {
-      return body(...given);
+      return body(given);
     } catch (error) {
       describe(text(error), places(error));
       throw error;

@@ -10,7 +10,7 @@ import * as call from "peal:pmix/call@0.1.0";
 import * as amendment from "peal:pmix/amendment@0.1.0";
 import { described, refusal } from "./exceptions.js";
 import { key, status } from "./names.js";
-import { find, info, liftResults, liftInfos, liftValue, lowerFlatInfos, lowerInfo } from "./values.js";
+import { find, info, liftResults, liftInfos, liftValue, lowerFlatInfos, passEach } from "./values.js";
 
 export { key, status };
 export { info, value } from "./values.js";
@@ -18,8 +18,17 @@ export { info, value } from "./values.js";
 /** Key of a reason in plain text, which the requester receives. */
 export const REASON = "peal.reason";
 
-/** Common part of events and requests: a view of the current call. */
+/** Common part of events and requests: a view of the current call, and of what it was called with. */
 class View {
+  constructor(head) {
+    // Handlers read few of its fields, so they are not copied.
+    this.head = head;
+  }
+
+  get previousCount() {
+    return this.head.previous;
+  }
+
   /** Source of the event or the requester; undefined: the resource manager, or a tool without a name. */
   get source() {
     return call.source() ?? undefined;
@@ -54,14 +63,24 @@ class View {
 
 /** Event of the current call. */
 export class Event extends View {
-  constructor(head) {
-    super();
-    this.code = head.code;
-    this.range = head.range;
-    this.registration = head.registration;
-    this.tag = head.tag;
-    this.infoCount = head.infos;
-    this.previousCount = head.previous;
+  get code() {
+    return this.head.code;
+  }
+
+  get range() {
+    return this.head.range;
+  }
+
+  get registration() {
+    return this.head.registration;
+  }
+
+  get tag() {
+    return this.head.tag;
+  }
+
+  get infoCount() {
+    return this.head.infos;
   }
 
   get targets() {
@@ -72,23 +91,43 @@ export class Event extends View {
 /** Request to decide about. */
 export class Request extends View {
   constructor(subject, head) {
-    super();
+    super(head);
     this.subject = subject;
-    this.kind = head.kind;
-    this.code = head.code;
-    this.range = head.range;
-    this.codes = Array.from(head.codes ?? []);
-    this.nodes = head.nodes ?? [];
-    this.image = head.image ?? undefined;
-    this.groupName = head.name ?? undefined;
-    this.heads = head.applications ?? [];
-    this.previousCount = head.previous;
+  }
+
+  get kind() {
+    return this.head.kind;
+  }
+
+  get code() {
+    return this.head.code;
+  }
+
+  get range() {
+    return this.head.range;
+  }
+
+  get codes() {
+    return Array.from(this.head.codes ?? []);
+  }
+
+  get nodes() {
+    return this.head.nodes ?? [];
+  }
+
+  get image() {
+    return this.head.image ?? undefined;
+  }
+
+  get groupName() {
+    return this.head.name ?? undefined;
   }
 
   get applications() {
-    const infos = this.heads.some((head) => head.directives > 0) ? this.infos : [];
+    const heads = this.head.applications ?? [];
+    const infos = heads.some((head) => head.directives > 0) ? this.infos : [];
     let at = 0;
-    return this.heads.map(({ directory, directives, ...rest }) => ({
+    return heads.map(({ directory, directives, ...rest }) => ({
       ...rest,
       directory: directory ?? undefined,
       directives: infos.slice(at, (at += directives)),
@@ -116,11 +155,12 @@ export class Request extends View {
 
 /** Log request of the current call. */
 export class LogRequest extends View {
-  constructor(head) {
-    super();
-    this.channel = head.channel;
-    this.timestamp = head.timestamp === 0 ? undefined : head.timestamp;
-    this.previousCount = head.previous;
+  get channel() {
+    return this.head.channel;
+  }
+
+  get timestamp() {
+    return this.head.timestamp === 0 ? undefined : this.head.timestamp;
   }
 }
 
@@ -157,10 +197,7 @@ export class Outcome {
   }
 
   deliver() {
-    for (const one of this.infos) {
-      const arrays = [];
-      call.push(lowerInfo(one, arrays), arrays);
-    }
+    passEach(this.infos, call.push);
     return this.status;
   }
 }

@@ -178,6 +178,27 @@ pub fn peal<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     command
 }
 
+/// Returns a command that runs another one on a terminal, which the program `script` makes. What is written to its
+/// standard input is typed there.
+pub fn on_terminal(of: &Command) -> Command {
+    let words: Vec<String> = std::iter::once(of.get_program())
+        .chain(of.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &words.join(" "), "/dev/null"]);
+    if let Some(dir) = of.get_current_dir() {
+        script.current_dir(dir);
+    }
+    for (name, value) in of.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    script
+}
+
 /// Runs a command to its end. A command that exceeds the time limit is killed and fails the test.
 #[track_caller]
 pub fn run(command: &mut Command) -> Done {

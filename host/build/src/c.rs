@@ -87,8 +87,14 @@ pub(crate) const CPP: Dialect = Dialect {
     probe: "#include <version>\n#ifndef __cpp_lib_expected\n#error\n#endif\nint probe() { return 0; }\n",
 };
 
-/// Flags of every compilation.
-const FLAGS: [&str; 3] = ["-O2", "-Wall", "-Wextra"];
+/// Flags of every compilation. The lines of the sources are separated from the component after the build.
+const FLAGS: [&str; 5] = [
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-gline-tables-only",
+    "-fdebug-compilation-dir=.",
+];
 
 /// A compiler that passed a test.
 pub(crate) struct Compiler {
@@ -176,11 +182,16 @@ pub(crate) fn build(
         )?);
         files.extend(compiled(&compiler, project, own, &libraries)?);
     }
-    command.args(["-Wl,--strip-debug", "-Wl,-z,stack-size=65536"]);
-    // File names in messages, such as those of `assert`, are relative to the project.
-    command.arg(format!("-fmacro-prefix-map={}/=", project.dir.display()));
+    command.arg("-Wl,-z,stack-size=65536");
+    command.arg(names_relative_to(project));
     run(command.arg("-o").arg(&core).args(files))?;
     encode::encode_with(&core, &wit)
+}
+
+/// Returns the flag that makes names of files relative to the project, in messages such as those of `assert` and in
+/// debug information.
+fn names_relative_to(project: &Project) -> String {
+    format!("-ffile-prefix-map={}/=", project.dir.display())
 }
 
 /// Compiles a library unless that was done since its files changed, and returns the object files.
@@ -209,7 +220,11 @@ fn compiled(
             command.arg("-I").arg(dir);
         }
         // Object files get the names of the sources, in the current directory.
-        command.current_dir(&into).arg("-c").args(&files);
+        command
+            .current_dir(&into)
+            .arg(names_relative_to(project))
+            .arg("-c")
+            .args(&files);
         run(&mut command)?;
     }
     Ok(objects)

@@ -1,12 +1,15 @@
 //! A project: a directory with a manifest, sources, an SDK and the contract.
 use crate::{
-    BuildError, BuildTools, Language, MANIFEST, Manifest, ProgressCallback, c, declare,
+    BuildError, BuildTools, Language, MANIFEST, Manifest, ProgressCallback, c, debug_info, declare,
     error::of_file, go, js, python, rust, ts,
 };
 use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+/// Directory for intermediate files in that of a project.
+pub(crate) const TARGET: &str = "target";
 
 /// A project.
 #[derive(Clone, Debug)]
@@ -32,7 +35,7 @@ impl Project {
         let text = fs::read_to_string(&file).map_err(of_file(&file))?;
         let manifest =
             Manifest::parse(&text).map_err(|reason| BuildError::Manifest { file, reason })?;
-        let target = dir.join("target");
+        let target = dir.join(TARGET);
         Ok(Project {
             dir,
             manifest,
@@ -63,7 +66,7 @@ impl Project {
             Language::Ts => ts::build(self, tools, progress),
         }?;
         declare(&mut component, &self.manifest)?;
-        Ok(component)
+        debug_info::separate(&self.manifest.name, component, &self.target)
     }
 
     /// Returns the directory for intermediate files.

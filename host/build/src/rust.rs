@@ -106,7 +106,10 @@ pub(crate) fn build(
     let mut cargo = toolchain.cargo(&project.dir);
     cargo
         .args(["build", "--release", "--target", TARGET])
-        .args(toolchain.build_args());
+        .args(toolchain.build_args())
+        // The lines of the sources are separated from the component after the build.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "none");
     command::run(cargo.arg("--target-dir").arg(project.target()))?;
     // Cargo writes underscores for the dashes of a package into the name of the file.
     let module = format!("{}.wasm", project.manifest.name.replace('-', "_"));

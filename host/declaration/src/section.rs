@@ -31,8 +31,8 @@ pub fn add_section(
     Ok(())
 }
 
-/// Appends a length in LEB128, as the binary format has them.
-fn push_length(bytes: &mut Vec<u8>, mut length: usize) {
+/// Appends a length in LEB128, as the binary format of components has them.
+pub fn push_length(bytes: &mut Vec<u8>, mut length: usize) {
     loop {
         // The lowest seven bits.
         let low = u8::try_from(length & 0x7f).unwrap_or_default();

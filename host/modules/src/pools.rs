@@ -2,7 +2,9 @@
 use crate::limits;
 use peal_config::{Config, Sandbox};
 use peal_model::Hook;
-use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings, Priority};
+use peal_sandbox::{
+    BacktracePlaces, Engine, EngineError, EngineSettings, GuestPool, PoolSettings, Priority,
+};
 use peal_server::GuestPools;
 use peal_tenant::RuntimeSettings;
 use std::{
@@ -57,6 +59,11 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
 
 /// Creates the engine.
 pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
+    engine_with(config, BacktracePlaces::Functions)
+}
+
+/// Creates an engine with these places in backtraces.
+pub fn engine_with(config: &Sandbox, backtraces: BacktracePlaces) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
     let max_instances = config.max_instances;
     let fuel = limits::fuel(config.fuel);
@@ -64,6 +71,7 @@ pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
         cache_dir,
         max_instances,
         fuel,
+        backtraces,
         ..default
     };
     let with_cache = Engine::new(&settings(code_dir(config)));

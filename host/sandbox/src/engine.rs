@@ -23,7 +23,7 @@ use thiserror::Error;
 use wasmtime::component::Component;
 use wasmtime::{
     Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocationStrategy,
-    PoolingAllocationConfig,
+    PoolingAllocationConfig, WasmBacktraceDetails,
 };
 
 /// Settings of the engine.
@@ -46,6 +46,8 @@ pub struct EngineSettings {
     pub max_instances: u32,
     /// Modules for which fuel is counted.
     pub fuel: FuelCount,
+    /// Places in the backtraces of failed calls.
+    pub backtraces: BacktracePlaces,
     /// Interval at which running calls are checked against their time. A call is interrupted at
     /// most two ticks late.
     pub tick: Duration,
@@ -61,6 +63,7 @@ impl Default for EngineSettings {
             numbers_after: 0,
             max_instances: 1000,
             fuel,
+            backtraces: BacktracePlaces::default(),
             tick: Duration::from_millis(5),
         }
     }
@@ -75,6 +78,16 @@ pub enum FuelCount {
     WhereLimited,
     /// All modules.
     Always,
+}
+
+/// Places in the backtraces of failed calls. Lines need other compiled code, which is larger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BacktracePlaces {
+    /// Functions.
+    #[default]
+    Functions,
+    /// Functions, with file and line if the component has debug information.
+    Lines,
 }
 
 /// Failure to make an engine.
@@ -185,7 +198,7 @@ impl Engine {
         let cache = settings.cache_dir.as_ref().map(open).transpose()?;
         // A tick of zero would make the ticker spin.
         let tick = settings.tick.max(MIN_TICK);
-        let usual = Runtime::new(settings.max_instances, settings.fuel, cache.clone(), tick)?;
+        let usual = Runtime::new(settings, settings.fuel, cache.clone(), tick)?;
         // A smaller pool leaves fewer places. An exhausted pool would fail without naming a limit,
         // and idle instances are evicted only for a failure that names one.
         let most = if usual.pooled > 0 {
@@ -263,7 +276,7 @@ impl Engine {
             return Ok(runtime.clone());
         }
         let runtime = Runtime::new(
-            self.settings.max_instances,
+            &self.settings,
             FuelCount::Always,
             self.cache.clone(),
             self.tick,
@@ -320,14 +333,19 @@ impl Engine {
 
 impl Runtime {
     fn new(
-        most: u32,
+        settings: &EngineSettings,
         fuel: FuelCount,
         cache: Option<Cache>,
         tick: Duration,
     ) -> Result<Runtime, EngineError> {
         let mut config = base_config(cache);
         config.consume_fuel(fuel == FuelCount::Always);
-        let (inner, pooled) = build(&config, most)?;
+        if settings.backtraces == BacktracePlaces::Lines {
+            config
+                .generate_address_map(true)
+                .wasm_backtrace_details(WasmBacktraceDetails::Enable);
+        }
+        let (inner, pooled) = build(&config, settings.max_instances)?;
         let ticker = start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
         Ok(Runtime {
             inner,
@@ -454,8 +472,9 @@ pub(crate) fn base_config(cache: Option<Cache>) -> Config {
         .relaxed_simd_deterministic(true)
         .shared_memory(false)
         .wasm_memory64(false)
-        // Backtraces name functions without these, and both would enlarge the cached code.
+        // Backtraces name functions without these, and all would enlarge the cached code.
         .generate_address_map(false)
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .native_unwind_info(false)
         .cache(cache);
     config

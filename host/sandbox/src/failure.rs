@@ -5,6 +5,7 @@ use crate::memory_limiter::BudgetExceeded;
 use crate::meter::CallAbort;
 use crate::text::plain;
 use crate::{LimitKind, ModuleLimits};
+use std::fmt;
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 /// Bound on a function name or reason, in bytes; the rest is cut.
@@ -12,8 +13,12 @@ const MAX_TEXT: usize = 256;
 /// Bound on a function name that is demangled, in bytes: a short mangled name can stand for a very
 /// long one.
 const MAX_MANGLED: usize = 1024;
+/// Bound on the places of a backtrace: a frame has several where functions are inlined.
+const MAX_PLACES: usize = 16;
 /// Prefixes of the functions of Rust's own runtime.
 const RUNTIME: [&str; 4] = ["core::", "std::", "__rustc::", "rust_"];
+/// Directory of the sources of Rust's own runtime, as its debug information names it.
+const RUNTIME_SOURCES: &str = "/rustc/";
 /// Message of wasmtime when a guest passes too many bytes in one host call; wasmtime has no error
 /// type for it.
 const COPIED_TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
@@ -198,50 +203,101 @@ fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     let frames = error
         .downcast_ref::<WasmBacktrace>()
         .map_or(&[][..], WasmBacktrace::frames);
-    without_runtime(frames.iter().map(function).collect())
+    let places = frames.iter().flat_map(places).take(MAX_PLACES).collect();
+    let own = without_runtime(places).into_iter();
+    own.map(|place| place.to_string()).collect()
+}
+
+/// Place in a backtrace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct BacktracePlace {
+    function: String,
+    /// File and line, if the component says them.
+    position: Option<(String, u32)>,
+}
+
+impl fmt::Display for BacktracePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((file, line)) = &self.position {
+            write!(f, "{file}:{line} in ")?;
+        }
+        f.write_str(&self.function)
+    }
 }
 
 /// Drops the functions before the first one that is not Rust's own: they only show how a panic
 /// ends.
-fn without_runtime(functions: Vec<String>) -> Vec<String> {
-    let is_runtime = |function: &String| RUNTIME.iter().any(|prefix| function.starts_with(prefix));
-    let own = functions
+fn without_runtime(places: Vec<BacktracePlace>) -> Vec<BacktracePlace> {
+    let is_runtime = |place: &BacktracePlace| {
+        let file = place.position.as_ref().map(|(file, _)| file);
+        let mut prefixes = RUNTIME.iter();
+        prefixes.any(|prefix| place.function.starts_with(prefix))
+            || file.is_some_and(|file| file.starts_with(RUNTIME_SOURCES))
+    };
+    let own = places
         .iter()
-        .skip_while(|function| is_runtime(function))
+        .skip_while(|place| is_runtime(place))
         .cloned()
         .collect::<Vec<_>>();
-    if own.is_empty() { functions } else { own }
+    if own.is_empty() { places } else { own }
 }
 
-/// Returns the name of a function, or its index if the component has no names.
-fn function(frame: &FrameInfo) -> String {
-    let symbol = frame.symbols().iter().find_map(|symbol| symbol.name());
-    match symbol.or_else(|| frame.func_name()) {
+/// Returns the places of a frame: one, or more where the compiler inlined functions.
+fn places(frame: &FrameInfo) -> Vec<BacktracePlace> {
+    let physical = || match frame.func_name() {
         Some(name) => readable(name),
         None => format!("function {}", frame.func_index()),
+    };
+    if frame.symbols().is_empty() {
+        return vec![BacktracePlace {
+            function: physical(),
+            position: None,
+        }];
     }
+    let places = frame.symbols().iter().map(|symbol| BacktracePlace {
+        function: symbol.name().map_or_else(physical, readable),
+        position: symbol.file().zip(symbol.line()).map(|(file, line)| {
+            // The directory of a compilation stands for the project.
+            (plain(file.trim_start_matches("./"), MAX_TEXT), line)
+        }),
+    });
+    places.collect()
 }
 
 fn readable(name: &str) -> String {
     if name.len() > MAX_MANGLED {
         return plain(name, MAX_TEXT);
     }
-    plain(&format!("{:#}", rustc_demangle::demangle(name)), MAX_TEXT)
+    let demangled = match rustc_demangle::try_demangle(name) {
+        Ok(name) => format!("{name:#}"),
+        Err(_) => cpp_demangle::Symbol::new(name)
+            .ok()
+            .and_then(|symbol| symbol.demangle().ok())
+            .unwrap_or_else(|| name.to_owned()),
+    };
+    plain(&demangled, MAX_TEXT)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{readable, without_runtime};
+    use super::{BacktracePlace, readable, without_runtime};
 
     #[test]
     fn backtrace_of_a_panic_begins_with_the_authors_function() {
-        let functions = |names: [&str; 3]| names.map(str::to_owned).to_vec();
+        let place = |name: &str| BacktracePlace {
+            function: name.to_owned(),
+            position: Some(("lib.rs".to_owned(), 7)),
+        };
+        let functions = |names: [&str; 3]| names.map(place).to_vec();
         let panicked = functions([
             "std::panicking::panic_with_hook",
             "core::panicking::panic_fmt",
             "mine::handle",
         ]);
-        assert_eq!(without_runtime(panicked), ["mine::handle"]);
+        assert_eq!(without_runtime(panicked), [place("mine::handle")]);
+        let mut aborted = functions(["abort", "handle", "export"]);
+        aborted[0].position = Some(("/rustc/5980/library/std/src/process.rs".to_owned(), 9));
+        assert_eq!(without_runtime(aborted)[0], place("handle"));
         let all = functions(["core::a", "std::b", "rust_c"]);
         assert_eq!(without_runtime(all.clone()), all, "better than none");
     }
@@ -255,6 +311,10 @@ mod tests {
         assert_eq!(
             readable("_RNvNtCsgXGp5Oqx2Ny_4core9panicking9panic_fmt"),
             "core::panicking::panic_fmt"
+        );
+        assert_eq!(
+            readable("_Z7rank_ofRKN4peal5EventE"),
+            "rank_of(peal::Event const&)"
         );
         assert_eq!(
             readable("peal:pmix/event-handler@0.1.0#handle"),

@@ -76,7 +76,7 @@ pub use compile::{CodeTarget, CompileError, MemoryLayout, compile};
 pub use contract::{CONTRACT_SERVED, CONTRACT_VERSION, ContractMismatch};
 pub use deferred_requests::{DeferredControl, DeferredLog, MAX_REQUEST_PROCS, ProcUsage};
 pub use digest::{Digest, NoDigest};
-pub use engine::{CacheUse, Engine, EngineError, EngineSettings, FuelCount};
+pub use engine::{BacktracePlaces, CacheUse, Engine, EngineError, EngineSettings, FuelCount};
 pub use error::{InitError, LoadError};
 pub use files::{
     Directories, DirectoryService, FileAccess, GrantedDirectory, LEAST_FILE, MAX_FILE, MAX_PATH,

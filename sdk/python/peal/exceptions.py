@@ -6,13 +6,13 @@ _LIBRARY = __file__.rpartition("/")[0] + "/"
 
 
 def described(body, function):
-    """Wraps the method `body`, which calls an author's function: exceptions are described to the host first. For an exception that is
+    """Makes a method of `body`, which calls an author's function with what the host passed, if it passed anything: exceptions are described to the host first. For an exception that is
     a result, such as `Err` of `init`, the description has no effect."""
     root = function.__code__.co_filename.rpartition("/")[0] + "/" if hasattr(function, "__code__") else ""
 
-    def method(*arguments):
+    def method(_self, head=None):
         try:
-            return body(*arguments)
+            return body(head)
         except BaseException as error:
             exception.describe(_text(error), _places(error.__traceback__, root))
             raise

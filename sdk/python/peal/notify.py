@@ -1,6 +1,6 @@
 """Capability `notify`: raises events."""
 from .capability import ask, imported
-from .component import tree, types
+from .component import tree
 from .values import Info, Range
 
 host = imported("notify")
@@ -11,4 +11,4 @@ def notify(code, range=Range.NAMESPACE, infos=()):
     request. Raises `Refused`."""
     if isinstance(infos, dict):
         infos = [Info(key, value) for key, value in infos.items()]
-    return ask(host.notify, code, types.Range(int(range)), tree.lower_flat_infos(infos))
+    return ask(host.notify, code, Range(range), tree.lower_flat_infos(infos))

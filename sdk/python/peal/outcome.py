@@ -1,6 +1,6 @@
 """Outcomes of handlers, log channels and policies."""
 from . import component, status
-from .values import Info
+from .values import Info, Range
 
 
 class Outcome:
@@ -16,9 +16,8 @@ class Outcome:
         return self
 
     def _deliver(self):
-        for info in self.infos:
-            arrays = []
-            component.call.push(component.tree.lower_info(info, arrays), arrays)
+        if self.infos:
+            component.tree.pass_each(self.infos, component.call.push)
 
 
 def no_action():
@@ -87,7 +86,7 @@ class PolicyOutcome(Outcome):
             component.amendment.amend(component.tree.lower_flat_infos(self.amended))
         if self.range is not None:
             try:
-                component.amendment.narrow_range(component.types.Range(int(self.range)))
+                component.amendment.narrow_range(Range(self.range))
             except component.Err:
                 pass  # no effect, as documented
         if self.rewritten is not None:

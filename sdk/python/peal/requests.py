@@ -6,7 +6,6 @@ from itertools import islice
 from typing import NamedTuple, Optional
 
 from .component import call as _call
-from .component import tree as _tree
 from .values import UserIdentity, Proc, Range, find
 
 
@@ -60,32 +59,32 @@ class _View:
     @property
     def source(self):
         """Source of the event or the requester. None: the resource manager, or a tool without a name."""
-        return _tree.lift_proc(_call.source()) if self._live else self._source
+        return _call.source() if self._live else self._source
 
     @property
     def identity(self):
         """User and group of the source, as reported by the kernel. None where no process is the source."""
-        return _tree.lift_identity(_call.credentials()) if self._live else self._identity
+        return _call.credentials() if self._live else self._identity
 
     @property
     def infos(self):
         """All infos, in their order."""
-        return _tree.lift_infos(_call.infos()) if self._live else list(self._infos)
+        return _call.infos() if self._live else list(self._infos)
 
     @property
     def directives(self):
         """Directives: how a request is carried out. Events have none."""
-        return _tree.lift_infos(_call.directives()) if self._live else list(self._directives)
+        return _call.directives() if self._live else list(self._directives)
 
     @property
     def previous_results(self):
         """Results of the modules that ran earlier in the chain, oldest first."""
-        return _tree.lift_results(_call.previous_results()) if self._live else list(self._previous_results)
+        return _call.previous_results() if self._live else list(self._previous_results)
 
     def get(self, key):
         """Returns the value of a key among the infos or else the directives, or None. Of a repeated key the last value counts."""
         if self._live:
-            return _tree.lift_value(_call.get(key))
+            return _call.get(key)
         found = find(self._infos, key)
         return find(self._directives, key) if found is None else found
 
@@ -97,11 +96,20 @@ class Event(_View):
         super().__init__(**rest)
         self.code, self.range, self.registration, self.tag = code, range, registration, tag
 
+    @classmethod
+    def _live_one(cls, registration, tag, code, range, infos, previous):
+        # The fields of the contract, in their order. `__init__` with its keywords would take longer than all the rest.
+        event = cls.__new__(cls)
+        event._live = True
+        event.code, event.range, event.registration, event.tag = code, range, registration, tag
+        event.info_count, event.previous_count = infos, previous
+        return event
+
     @property
     def targets(self):
         """Target procs of the event, if it names any."""
         if self._live:
-            return [_tree.lift_proc(proc) for proc in _call.targets()]
+            return _call.targets()
         return [target.proc for target in self._targets]
 
 
@@ -163,15 +171,14 @@ class Request(_View):
     @property
     def server_identity(self):
         """User and group of the server."""
-        return _tree.lift_identity(_call.server_identity()) if self._live else self._server_identity
+        return _call.server_identity() if self._live else self._server_identity
 
     @property
     def targets(self):
         """Target procs, each a `TargetProc` with its owner."""
         if not self._live:
             return list(self._targets)
-        owners = [_tree.lift_identity(owner) for owner in _call.target_owners()]
-        return [TargetProc(_tree.lift_proc(proc), owner) for proc, owner in zip(_call.targets(), owners)]
+        return [TargetProc(*both) for both in zip(_call.targets(), _call.target_owners())]
 
 
 class LogRequest(_View):

@@ -2,13 +2,14 @@
 module of the function; outside of a component they only return the function."""
 import sys
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Optional
 
 from .component import Err, call, tree, types
 from .exceptions import described
 from .outcome import Outcome, PolicyOutcome
 from .requests import Event, LogRequest, Request
-from .values import Info, Range
+from .values import Info
 
 
 @dataclass
@@ -48,20 +49,19 @@ def _class_in(module, name):
 def event_handler(function):
     """Handles events by a function from `Event` to `Outcome`, or to None if no action was taken."""
 
-    def handle(_self, head):
-        event = Event(
-            head.code, range=Range(head.range.value), registration=head.registration, tag=head.tag, live=True
-        )
-        event.info_count, event.previous_count = head.infos, head.previous
+    def handle(event):
         return _said(function(event), "event handler", -331)
 
+    if call is not None:
+        # As in tree.py: the runtime makes the event itself of what the host passes.
+        import_module("wit_world.exports.event_handler").EventHead = Event._live_one
     return _export(function, "EventHandler", {"handle": handle})
 
 
 def log_channel(function):
     """Writes log requests by a function from `LogRequest` to `Outcome`, or to None for success."""
 
-    def log(_self, head):
+    def log(head):
         request = LogRequest(head.channel, timestamp=head.timestamp or None, live=True)
         request.previous_count = head.previous
         return _said(function(request), "log channel", 0)
@@ -96,7 +96,7 @@ def _live(head, subject, **rest):
 def connection_policy(function):
     """Decides about connections by a function from `Request` to `PolicyOutcome`."""
 
-    def decide(_self, head):
+    def decide(head):
         return _decided(function(_live(head, "connection", kind=("client", "tool")[head.kind.value])))
 
     return _export(function, "ConnectionPolicy", {"decide": decide})
@@ -105,10 +105,10 @@ def connection_policy(function):
 def event_policy(function):
     """Decides about events and registrations by a function from `Request` to `PolicyOutcome`."""
 
-    def decide(_self, head):
-        return _decided(function(_live(head, "event", code=head.code, range=Range(head.range.value))))
+    def decide(head):
+        return _decided(function(_live(head, "event", code=head.code, range=head.range)))
 
-    def decide_registration(_self, head):
+    def decide_registration(head):
         return _decided(function(_live(head, "registration", codes=head.codes)))
 
     return _export(function, "EventPolicy", {"decide": decide, "decide_registration": decide_registration})
@@ -117,7 +117,7 @@ def event_policy(function):
 def job_control_policy(function):
     """Decides about job control by a function from `Request` to `PolicyOutcome`."""
 
-    def decide(_self, head):
+    def decide(head):
         return _decided(function(_live(head, "job-control")))
 
     return _export(function, "JobControlPolicy", {"decide": decide})
@@ -126,7 +126,7 @@ def job_control_policy(function):
 def monitor_policy(function):
     """Decides about monitors by a function from `Request` to `PolicyOutcome`; the monitor is the request's info."""
 
-    def decide(_self, head):
+    def decide(head):
         return _decided(function(_live(head, "monitor")))
 
     return _export(function, "MonitorPolicy", {"decide": decide})
@@ -135,7 +135,7 @@ def monitor_policy(function):
 def provision_policy(function):
     """Provides nodes by a function from `Request` to `PolicyOutcome`. The requester receives the infos of a grant."""
 
-    def decide(_self, head):
+    def decide(head):
         return _decided(function(_live(head, "provision", nodes=head.nodes, image=head.image)))
 
     return _export(function, "ProvisionPolicy", {"decide": decide})
@@ -144,7 +144,7 @@ def provision_policy(function):
 def log_policy(function):
     """Decides about log requests by a function from `Request` to `PolicyOutcome`."""
 
-    def decide(_self, head):
+    def decide(head):
         return _decided(function(_live(head, "log")))
 
     return _export(function, "LogPolicy", {"decide": decide})
@@ -153,7 +153,7 @@ def log_policy(function):
 def group_policy(function):
     """Decides about groups and invitations by a function from `Request` to `PolicyOutcome`."""
 
-    def decide(_self, head):
+    def decide(head):
         kind = ("construct", "destruct", "invite", "join")[head.kind.value]
         return _decided(function(_live(head, "group", kind=kind, group_name=head.name)))
 
@@ -163,7 +163,7 @@ def group_policy(function):
 def spawn_policy(function):
     """Decides about spawned jobs by a function from `Request` to `PolicyOutcome`."""
 
-    def decide(_self, head):
+    def decide(head):
         return _decided(function(_live(head, "spawn", applications=head.applications)))
 
     return _export(function, "SpawnPolicy", {"decide": decide})
@@ -173,16 +173,16 @@ def init(function):
     """Initialises a module by a function that is called first, with the settings of the admin's configuration, a dict. It returns a
     list of `Registration` (None or empty: as configured), and raises ValueError to keep the module from starting."""
 
-    def lifecycle_init(_self, config):
+    def lifecycle_init(config):
         try:
-            requested = function({info.key: info.value for info in tree.lift_infos(config)}) or []
+            requested = function({info.key: info.value for info in config}) or []
         except ValueError as refusal:
             raise Err(str(refusal))
         return [registration._lower() for registration in requested]
 
-    return _export(function, "Lifecycle", {"init": lifecycle_init, "stop": lambda _self: None})
+    return _export(function, "Lifecycle", {"init": lifecycle_init, "stop": lambda _: None})
 
 
 def stop(function):
     """Stops a module by a function that is called before an instance is dropped. Has to come after `init`."""
-    return _export(function, "Lifecycle", {"stop": lambda _self: function()})
+    return _export(function, "Lifecycle", {"stop": lambda _: function()})

@@ -128,7 +128,7 @@ class InfoFlags(IntFlag):
     PERSISTENT = 16
 
 
-@dataclass
+@dataclass(slots=True)
 class Info:
     """Info or directive."""
 

@@ -1,9 +1,8 @@
 //! `peal ctl` against running jobs. A request affects exactly the named procs, and a request that
 //! was not carried out is reported with the reason.
 use peal_needs::needs;
-use peal_tests::{daemon::Place, peal, run, shell_job::ShellJob};
+use peal_tests::{daemon::Place, on_terminal, peal, run, shell_job::ShellJob};
 use serde_json::Value;
-use std::process::Command;
 
 /// Script of procs that print a line at SIGUSR1, and go on.
 const TELLS: &str = "trap 'echo told' USR1; echo ready; while :; do sleep 1000; done";
@@ -196,21 +195,9 @@ fn timed_out_command_reports_pending_request() {
     job.ends();
 }
 
-/// Returns the output of a command on a terminal, which `script` provides.
+/// Returns the output of a command on a terminal.
 fn on_a_terminal(job: &ShellJob, args: &[&str]) -> String {
-    let verb = job.verb(args);
-    let words: Vec<String> = std::iter::once(verb.get_program())
-        .chain(verb.get_args())
-        .map(|word| format!("'{}'", word.to_str().unwrap()))
-        .collect();
-    let mut script = Command::new("script");
-    script.args(["-q", "-e", "-c", &words.join(" "), "/dev/null"]);
-    for (name, value) in verb.get_envs() {
-        match value {
-            Some(value) => script.env(name, value),
-            None => script.env_remove(name),
-        };
-    }
+    let mut script = on_terminal(&job.verb(args));
     run(script.stdin(std::process::Stdio::null())).stdout
 }
 

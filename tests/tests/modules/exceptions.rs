@@ -290,3 +290,138 @@ fn javascript_exception_is_shown_with_file_and_line() {
 fn typescript_exception_is_shown_with_file_and_line() {
     exception_is_told_everywhere(&TYPESCRIPT);
 }
+
+/// Traps that no exception precedes, one for each event code from -1 on, and the place that is shown for each.
+const TRAPS_IN_C: (&str, &[&str]) = (
+    r#"#include <stdlib.h>
+#include <peal.h>
+
+static int divide(int by) {
+  return 1000 / by;
+}
+
+// The compiler gives the trap itself no line, but the call of the function has one.
+__attribute__((noinline)) static void stop(void) { __builtin_trap(); }
+
+static int32_t handle(const peal_event *event) {
+  if (event->code == -1) abort();
+  if (event->code == -2) stop();
+  if (event->code == -3) return divide((int)event->tag);
+  return *(volatile int *)0x7ffffff0;
+}
+
+PEAL_EVENT_HANDLER(handle)
+"#,
+    &[
+        "module.c:12 in handle",
+        "stop < module.c:13 in handle",
+        "module.c:5 in divide < module.c:14 in handle",
+        "module.c:15 in handle",
+    ],
+);
+
+/// The same in Rust, whose runtime reports what it can as a panic.
+const TRAPS_IN_RUST: (&str, &[&str]) = (
+    r#"use peal_sdk::{Event, Outcome, handler};
+
+#[inline(never)]
+fn deep(level: u32) -> u32 {
+    let taken = std::hint::black_box([level; 100]);
+    if level == u32::MAX { 0 } else { deep(level + 1) + taken[7] }
+}
+
+fn handle(event: &Event) -> Outcome {
+    match event.code() {
+        -1 => std::process::abort(),
+        -2 => Outcome::no_action().with("depth", deep(0)),
+        _ => Outcome::no_action(),
+    }
+}
+
+handler!(handle);
+"#,
+    &["src/lib.rs:11 in handle", "src/lib.rs:6 in deep"],
+);
+
+/// The same in C++.
+const TRAPS_IN_CPP: (&str, &[&str]) = (
+    r#"#include <cstdlib>
+#include <peal.hpp>
+
+static int divide(int by) {
+  return 1000 / by;
+}
+
+__attribute__((noinline)) static void stop() { __builtin_trap(); }
+
+static peal::Outcome handle(const peal::Event &event) {
+  if (event.code() == -1) std::abort();
+  if (event.code() == -2) stop();
+  if (event.code() == -3) return peal::Outcome(divide(event.tag()));
+  return peal::Outcome(*reinterpret_cast<volatile int *>(0x7ffffff0));
+}
+
+PEAL_EVENT_HANDLER(peal::event_handler<handle>)
+"#,
+    &[
+        "module.cpp:11 in handle",
+        "stop() < module.cpp:12 in handle",
+        "module.cpp:5 in divide < module.cpp:13 in handle",
+        "module.cpp:14 in handle",
+    ],
+);
+
+fn traps_are_shown_with_file_and_line(language: &str, (code, places): (&str, &[&str])) {
+    let dir = tempfile::tempdir().unwrap();
+    let project = Project::new(dir.path(), language, "traps", &["event-handler"]);
+    fs::write(project.dir.join(source(language)), code).unwrap();
+    let cases = (1..=places.len()).map(|code| {
+        format!("[[case]]\nname = \"trap {code}\"\nevent = {{ code = -{code} }}\nexpect = {{ status = 0 }}\n")
+    });
+    fs::write(
+        project.dir.join("tests/example.toml"),
+        cases.collect::<String>(),
+    )
+    .unwrap();
+    project.build().expect_status(0);
+    let tested = run_within(COMPILING, &mut project.module(&["test"]))
+        .expect_status(1)
+        .stdout;
+    let shown: Vec<&str> = tested.split("FAILED  trap ").skip(1).collect();
+    assert_eq!(shown.len(), places.len(), "{tested}");
+    for (place, shown) in places.iter().zip(shown) {
+        assert!(shown.contains(place), "{place:?} is not in:\n{tested}");
+    }
+    // What is shipped names functions only, and the lines are of this build.
+    let has_lines = |file: &Path| {
+        let bytes = fs::read(file).unwrap();
+        bytes.windows(11).any(|name| name == b".debug_line")
+    };
+    assert!(!has_lines(&project.component()));
+    let kept = project.dir.join("target/traps.debug.wasm");
+    assert!(has_lines(&kept));
+    fs::remove_file(kept).unwrap();
+    let without = run(&mut project.module(&["test"])).expect_status(1).stdout;
+    assert!(
+        without.contains("trapped: ") && !without.contains(&format!("{}:", source(language))),
+        "{without}"
+    );
+}
+
+#[needs(prepared)]
+#[test]
+fn rust_traps_are_shown_with_file_and_line() {
+    traps_are_shown_with_file_and_line("rust", TRAPS_IN_RUST);
+}
+
+#[needs(prepared, c_tools)]
+#[test]
+fn c_traps_are_shown_with_file_and_line() {
+    traps_are_shown_with_file_and_line("c", TRAPS_IN_C);
+}
+
+#[needs(prepared, cpp_tools)]
+#[test]
+fn cpp_traps_are_shown_with_file_and_line() {
+    traps_are_shown_with_file_and_line("cpp", TRAPS_IN_CPP);
+}

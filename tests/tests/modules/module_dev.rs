@@ -4,7 +4,7 @@ use super::module_test::record;
 use peal_needs::needs;
 use peal_tests::{
     daemon::Place,
-    peal,
+    finish, on_terminal, peal,
     processes::signal,
     projects::{Project, module},
     run, until,
@@ -12,7 +12,7 @@ use peal_tests::{
 use rustix::process::Signal;
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, Stdio},
     sync::mpsc::{self, Receiver},
@@ -200,4 +200,52 @@ fn logs_and_calls_of_the_host_are_shown_by_case() {
         .expect_status(125)
         .stderr;
     assert!(told.contains("there are \"whoever raised"), "{told}");
+}
+
+#[needs(prepared, c_tools, script)]
+#[test]
+fn calls_of_the_host_are_stepped_through_at_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = new_project(dir.path());
+    run(&mut module(&project.dir, &["build"])).expect_status(0);
+    let debug = ["test", "--debug", "the resource manager, too"];
+    let typed = |lines: &str| {
+        let mut script = on_terminal(&module(&project.dir, &debug));
+        let mut child = script
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut terminal = child.stdin.take().unwrap();
+        terminal.write_all(lines.as_bytes()).unwrap();
+        // The terminal stays open until the command has ended.
+        let shown = finish(child).expect_status(0).stdout;
+        drop(terminal);
+        shown
+    };
+    let all = typed("\np\nc\n");
+    assert!(all.contains("Enter: next host call"), "{all}");
+    assert!(
+        all.contains("call.push") && all.contains("result: "),
+        "{all}"
+    );
+    assert!(
+        all.contains("\"request\": \"Push\""),
+        "printed whole: {all}"
+    );
+    let left = typed("q\n");
+    assert!(left.contains("call.source"), "{left}");
+    assert!(
+        !left.contains("call.push") && !left.contains("result: "),
+        "{left}"
+    );
+    // Without a terminal nothing waits.
+    let plain = run(&mut module(&project.dir, &debug))
+        .expect_status(0)
+        .stdout;
+    assert!(
+        !plain.contains("Enter:") && plain.contains("result: "),
+        "{plain}"
+    );
 }

@@ -92,6 +92,24 @@ fn modules_in_c_build_and_pass_their_cases() {
     build_and_test("plain-lines");
 }
 
+#[needs(prepared, cpp_tools)]
+#[test]
+fn module_in_cpp_builds_and_passes_its_cases() {
+    build_and_test("first-abort");
+}
+
+#[needs(prepared, go_tools)]
+#[test]
+fn module_in_go_builds_and_passes_its_cases() {
+    build_and_test("old-clients");
+}
+
+#[needs(prepared, ts_tools)]
+#[test]
+fn module_in_typescript_builds_and_passes_its_cases() {
+    build_and_test("own-session");
+}
+
 #[needs(prepared, python_tools)]
 #[test]
 fn modules_in_python_build_and_pass_their_cases() {

@@ -1,16 +1,19 @@
 //! Calls of a component in one case, with its host calls in their order, for `peal module test --debug`.
-use super::case_results::CaseResults;
+use super::{
+    call_steps::{CallSteps, StepEnd},
+    case_results::CaseResults,
+};
 use crate::plain;
 use anyhow::{Result, bail};
 use peal_model::counted;
 use peal_sandbox::{CallEnd, CallRecord, CallSubject, HostCall, HostCallAnswer, Returned};
 use serde_json::Value;
-use std::io::{self, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 
 /// Longest text of an argument or answer, in characters.
 const MAX_TEXT: usize = 160;
 
-/// Prints the calls of the cases with this name.
+/// Prints the calls of the cases with this name. At a terminal each host call waits for a command.
 ///
 /// # Errors
 ///
@@ -24,21 +27,32 @@ pub fn print(all: &[CaseResults], name: &str, out: &mut impl Write) -> Result<()
             .collect();
         bail!("no case is named {name:?}; there are {}", names.join(", "));
     }
+    // Both: of what is printed into a file nobody sees where it waits.
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let mut steps = CallSteps::new(is_terminal.then(|| io::stdin().lock()), out)?;
     for report in named {
         writeln!(out, "{}", plain(&report.case))?;
-        report
-            .records
-            .iter()
-            .try_for_each(|record| print_call(record, out))?;
+        for record in &report.records {
+            if print_call(record, &mut steps, out)? == StepEnd::Quit {
+                return Ok(());
+            }
+        }
         writeln!(out, "  result: {}", plain(&report.outcome))?;
     }
     Ok(())
 }
 
-fn print_call(record: &CallRecord, out: &mut impl Write) -> io::Result<()> {
+fn print_call<R: BufRead>(
+    record: &CallRecord,
+    steps: &mut CallSteps<R>,
+    out: &mut impl Write,
+) -> io::Result<StepEnd> {
     writeln!(out, "  {}", call_name(&record.subject, record.number))?;
     for call in &record.host_calls {
         writeln!(out, "    {}", host_call(call))?;
+        if steps.wait(call, out)? == StepEnd::Quit {
+            return Ok(StepEnd::Quit);
+        }
     }
     let end = match &record.end {
         CallEnd::Returned { answer, .. } => match answer {
@@ -62,7 +76,8 @@ fn print_call(record: &CallRecord, out: &mut impl Write) -> io::Result<()> {
         "    {}{}, {memory} KiB of memory",
         plain(&end),
         fuel.unwrap_or_default()
-    )
+    )?;
+    Ok(StepEnd::Next)
 }
 
 fn call_name(subject: &CallSubject, number: u64) -> String {

@@ -1,6 +1,8 @@
 //! Component for `peal module test` and `bench`, and the location of its cases.
 use anyhow::{Context, Result, bail};
 use peal_build::{MANIFEST, Project};
+use peal_config::Sandbox;
+use peal_sandbox::{BacktracePlaces, Engine};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,6 +14,27 @@ const PLACES: [&str; 2] = ["", "target"];
 
 /// Directory of the cases beside a component.
 const TESTS: &str = "tests";
+
+/// Component under test, and an engine for it.
+pub struct TestedComponent {
+    /// Bytes of the component.
+    pub bytes: Vec<u8>,
+    /// The engine.
+    pub engine: Engine,
+}
+
+impl TestedComponent {
+    /// Prepares the component of a project. If its last build kept debug information, traps name files and lines.
+    pub fn new(project: &Path, name: &str, component: &[u8]) -> Result<TestedComponent> {
+        let (bytes, places) = match peal_build::with_debug_info(project, name, component) {
+            Some(bytes) => (bytes, BacktracePlaces::Lines),
+            // Servers share the code of an engine without lines.
+            None => (component.to_owned(), BacktracePlaces::Functions),
+        };
+        let engine = peal_modules::engine_with(&Sandbox::default(), places)?;
+        Ok(TestedComponent { bytes, engine })
+    }
+}
 
 /// Component and its file.
 pub struct Tried {
@@ -43,6 +66,11 @@ impl Tried {
             bytes,
             project: project.to_owned(),
         })
+    }
+
+    /// Returns the component as it is tested: with the debug information of its build, if there is any.
+    pub fn with_lines(&self) -> Result<TestedComponent> {
+        TestedComponent::new(&self.project, &self.name(), &self.bytes)
     }
 
     /// Returns the default name of the module.

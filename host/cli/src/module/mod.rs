@@ -5,6 +5,7 @@ mod available;
 mod bench;
 mod build;
 mod call_list;
+mod call_steps;
 mod candidate;
 mod case_results;
 mod deployed;

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{args::ModuleTest, wait_message::WaitMessage};
 use anyhow::{Context, Result};
-use peal_config::Sandbox;
 use peal_devtools::module_test::{CallRecords, Candidate, CaseReport};
 use peal_sandbox::ModuleLimits;
 use std::{
@@ -31,15 +30,15 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         [] => usual_sinks(),
         named => named.to_vec(),
     };
-    let engine = peal_modules::engine(&Sandbox::default())?;
+    let tested = tried.with_lines()?;
     let limits = ModuleLimits {
         call_time: args.call_time,
         ..ModuleLimits::default()
     };
     let of = Candidate {
-        engine: &engine,
+        engine: &tested.engine,
         name: &name,
-        bytes: &tried.bytes,
+        bytes: &tested.bytes,
         sinks: &sinks,
         limits,
         records: match args.debug {

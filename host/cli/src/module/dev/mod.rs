@@ -4,17 +4,16 @@ mod sources;
 
 use super::{
     build::BuiltComponent,
-    candidate::case_files,
+    candidate::{TestedComponent, case_files},
     case_results::{CaseResults, LogDisplay, changes, run_cases, run_file, table, usual_sinks},
 };
 use crate::{args::ModuleDev, interrupts::Interrupts, node, wait_message::WaitMessage};
 use anyhow::Result;
 use peal_build::{BuildTools, Install, Project};
-use peal_config::Sandbox;
 use peal_devtools::module_test::{CallRecords, Candidate, CaseFile, CaseReport};
 use peal_model::counted;
 use peal_modules::Watch;
-use peal_sandbox::{Engine, ModuleLimits};
+use peal_sandbox::ModuleLimits;
 use shadow::Shadow;
 use sources::SourceFiles;
 use std::{
@@ -66,7 +65,6 @@ struct DevSession {
     dir: PathBuf,
     recordings: Vec<PathBuf>,
     tools: BuildTools,
-    engine: Engine,
     limits: ModuleLimits,
     logs: LogDisplay,
     once: bool,
@@ -92,7 +90,6 @@ impl DevSession {
             dir: project.dir,
             recordings: args.recordings,
             tools: BuildTools::of_user(Install::Never)?,
-            engine: peal_modules::engine(&Sandbox::default())?,
             limits: ModuleLimits {
                 call_time: args.call_time,
                 ..ModuleLimits::default()
@@ -137,7 +134,8 @@ impl DevSession {
             bytes.len(),
             began.elapsed().as_secs_f64()
         )?;
-        let results = self.results(&name, &bytes)?;
+        let tested = TestedComponent::new(&self.dir, &name, &bytes)?;
+        let results = self.results(&name, &tested)?;
         let is_ok = results
             .iter()
             .flat_map(|results| &results.reports)
@@ -145,7 +143,7 @@ impl DevSession {
         if !results.is_empty() {
             table(&results, self.logs, &mut out)?;
         }
-        self.show_changes(&name, &bytes, &mut out)?;
+        self.show_changes(&name, &tested, &mut out)?;
         if let Some(shadow) = &self.shadow {
             writeln!(out, "shadow: {}", shadow.install(&bytes)?)?;
         }
@@ -159,18 +157,23 @@ impl DevSession {
     }
 
     /// Runs the project's cases.
-    fn results(&self, name: &str, bytes: &[u8]) -> Result<Vec<CaseResults>> {
+    fn results(&self, name: &str, tested: &TestedComponent) -> Result<Vec<CaseResults>> {
         let sinks = usual_sinks();
-        let of = self.candidate(name, bytes, &sinks);
+        let of = self.candidate(name, tested, &sinks);
         let paths = case_files(&self.dir)?;
         paths.iter().map(|path| run_file(&of, path)).collect()
     }
 
-    fn show_changes(&mut self, name: &str, bytes: &[u8], out: &mut impl Write) -> Result<()> {
+    fn show_changes(
+        &mut self,
+        name: &str,
+        tested: &TestedComponent,
+        out: &mut impl Write,
+    ) -> Result<()> {
         let sinks = usual_sinks();
         for path in &self.recordings {
             let earlier = self.answered.remove(path);
-            let of = self.candidate(name, bytes, &sinks);
+            let of = self.candidate(name, tested, &sinks);
             let results = match earlier {
                 Some(file) => {
                     let results = run_cases(&of, file)?;
@@ -193,13 +196,13 @@ impl DevSession {
     fn candidate<'a>(
         &'a self,
         name: &'a str,
-        bytes: &'a [u8],
+        tested: &'a TestedComponent,
         sinks: &'a [String],
     ) -> Candidate<'a> {
         Candidate {
-            engine: &self.engine,
+            engine: &tested.engine,
             name,
-            bytes,
+            bytes: &tested.bytes,
             sinks,
             limits: self.limits,
             records: CallRecords::None,
