@@ -167,7 +167,10 @@ impl<'a> ConnectionReader<'a> {
                     paused = self.take_turn(&mut frames, turn)?;
                     continue;
                 }
-                Paused::Paced(wait) => tokio::time::sleep(wait).await,
+                Paused::Paced(wait) => {
+                    self.context.metrics.counters().connections_paced.count();
+                    tokio::time::sleep(wait).await;
+                }
                 Paused::Behind => {
                     let uid = self.share.uid();
                     self.context.shared_actor.wait_for_spill_capacity(uid).await;

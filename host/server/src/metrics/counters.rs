@@ -113,6 +113,9 @@ numbers! {
         /// Malformed messages. The server replied with a status, or closed the connection if the
         /// length was invalid.
         Counter messages_malformed,
+        /// Pauses of connections whose users make the most requests while the server is busy
+        /// (`server.max_busy_percent`).
+        Counter connections_paced,
         /// Requests of a kind that the server does not support.
         Counter requests_unsupported,
         /// Clients disconnected because they did not read their messages.
