@@ -161,10 +161,8 @@ impl Place {
     }
 }
 
-/// Runs a command through another one. Its program and arguments follow those of `wrapper`, and it
-/// has the same environment and outputs.
-pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
-    wrapper.arg(command.get_program()).args(command.get_args());
+/// Gives a command the directory and environment of another one.
+pub fn take_surroundings(wrapper: &mut Command, command: &Command) {
     if let Some(directory) = command.get_current_dir() {
         wrapper.current_dir(directory);
     }
@@ -174,6 +172,13 @@ pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
             None => wrapper.env_remove(name),
         };
     }
+}
+
+/// Runs a command through another one. Its program and arguments follow those of `wrapper`, and it
+/// has the same environment and outputs.
+pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
+    wrapper.arg(command.get_program()).args(command.get_args());
+    take_surroundings(&mut wrapper, command);
     wrapper
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -187,15 +187,7 @@ pub fn on_terminal(of: &Command) -> Command {
         .collect();
     let mut script = Command::new("script");
     script.args(["-q", "-e", "-c", &words.join(" "), "/dev/null"]);
-    if let Some(dir) = of.get_current_dir() {
-        script.current_dir(dir);
-    }
-    for (name, value) in of.get_envs() {
-        match value {
-            Some(value) => script.env(name, value),
-            None => script.env_remove(name),
-        };
-    }
+    daemon::take_surroundings(&mut script, of);
     script
 }
 

@@ -4,6 +4,7 @@ use crate::{
     client_writer::{Behind, ClientWriter},
     connection::{ConnectionContext, ConnectionError},
     heartbeats::HeartbeatCell,
+    shared_actor::TURN_TIME,
     trace_limit::{Once, warn_once},
     user_shares::{ConnectionShare, MessageTime, MessageTurn, UnfinishedShare},
 };
@@ -39,10 +40,6 @@ thread_local! {
 
 /// Number of messages of one connection that are executed before other tasks run.
 const MESSAGES_PER_TURN: u32 = 8;
-
-/// Time after which other tasks run, although fewer messages were executed: some messages take
-/// longer than others.
-const TURN_TIME: Duration = Duration::from_micros(50);
 
 /// Reason for a pause in the execution of messages.
 enum Paused {

@@ -151,7 +151,7 @@ impl RequestPace {
             } else {
                 self.interval
             }
-        } else if is_above(busy_for, self.max_busy_percent / 10 * 9, length) {
+        } else if is_above(busy_for, self.max_busy_percent * 9 / 10, length) {
             self.interval
         } else {
             // A limit that nobody has been near to ends.

@@ -31,13 +31,14 @@ impl RequestPacer {
         self.pace().time_of(user, now)
     }
 
-    /// Counts a request of this user.
-    pub(crate) fn count(&self, user: PacedUser, now: Instant) {
+    /// Counts a request of this user. Returns the time at which the next one may be executed.
+    pub(crate) fn count(&self, user: PacedUser, now: Instant) -> RequestTime {
         let mut pace = self.pace();
         pace.count(user, now);
         if pace.is_window_over(now) {
             pace.end_window((self.busy)(), now);
         }
+        pace.time_of(user, now)
     }
 
     fn pace(&self) -> MutexGuard<'_, RequestPace> {

@@ -16,8 +16,9 @@ use std::{
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
 
-/// Time after which the actor's own task lets other tasks run, although more messages wait.
-const TURN_TIME: Duration = Duration::from_micros(50);
+/// Time after which a task that executes messages lets other tasks run, although more messages wait:
+/// some take longer than others.
+pub(crate) const TURN_TIME: Duration = Duration::from_micros(50);
 
 /// Actor of one server, shared by its tasks.
 pub(crate) struct SharedActor {

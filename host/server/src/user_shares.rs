@@ -323,7 +323,8 @@ impl Drop for MessageTurn {
     fn drop(&mut self) {
         // A task releases the permit. It is behind all tasks that are ready now, so that the work of
         // other users comes between two turns of one user.
-        if let (Some(permit), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+        let Some(permit) = self.0.take() else { return };
+        if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { drop(permit) });
         }
     }
@@ -349,9 +350,8 @@ impl ConnectionShare {
 
     /// Counts a request, which was executed. Returns false if the next one has to wait.
     pub(crate) fn count_request(&self, now: Instant) -> bool {
-        let user = self.paced_user();
-        self.shares.pacer.count(user, now);
-        !matches!(self.shares.pacer.time_of(user, now), RequestTime::After(_))
+        let next = self.shares.pacer.count(self.paced_user(), now);
+        !matches!(next, RequestTime::After(_))
     }
 
     fn paced_user(&self) -> PacedUser {

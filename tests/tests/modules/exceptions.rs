@@ -320,7 +320,7 @@ PEAL_EVENT_HANDLER(handle)
     ],
 );
 
-/// The same in Rust, whose runtime reports what it can as a panic.
+/// Traps of a module in Rust, whose runtime reports what it can as a panic.
 const TRAPS_IN_RUST: (&str, &[&str]) = (
     r#"use peal_sdk::{Event, Outcome, handler};
 
@@ -343,7 +343,7 @@ handler!(handle);
     &["src/lib.rs:11 in handle", "src/lib.rs:6 in deep"],
 );
 
-/// The same in C++.
+/// Traps of a module in C++.
 const TRAPS_IN_CPP: (&str, &[&str]) = (
     r#"#include <cstdlib>
 #include <peal.hpp>

@@ -161,13 +161,16 @@ fn flood_leaves_time_and_few_requests_are_not_delayed() {
     }
 }
 
+/// Returns a server with two users who always have a request.
+fn two_floods() -> (SimulatedServer, [SimulatedUser; 2]) {
+    let server = SimulatedServer::new(50, Duration::from_micros(20));
+    let users = [1, 2].map(|uid| server.user(Some(uid), Duration::ZERO));
+    (server, users)
+}
+
 #[test]
 fn floods_of_two_users_get_equal_parts() {
-    let mut server = SimulatedServer::new(50, Duration::from_micros(20));
-    let mut users = [
-        server.user(Some(1), Duration::ZERO),
-        server.user(Some(2), Duration::ZERO),
-    ];
+    let (mut server, mut users) = two_floods();
     server.run(&mut users, Duration::from_secs(3));
     let [one, other] = users.map(|user| user.executed);
     assert!(one.abs_diff(other) * 10 < one.max(other), "{one} {other}");
@@ -175,11 +178,7 @@ fn floods_of_two_users_get_equal_parts() {
 
 #[test]
 fn flood_without_other_users_is_not_delayed() {
-    let mut server = SimulatedServer::new(50, Duration::from_micros(20));
-    let mut users = [
-        server.user(Some(1), Duration::ZERO),
-        server.user(Some(2), Duration::ZERO),
-    ];
+    let (mut server, mut users) = two_floods();
     server.run(&mut users, Duration::from_secs(1));
     assert!(users[0].delayed > 0);
     // The other user is idle from now on.
