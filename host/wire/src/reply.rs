@@ -9,11 +9,17 @@ use peal_model::{CommandCode as C, GroupResult, Reply, Status};
 const NO_CONTEXT_ID: u64 = u64::MAX;
 
 /// Reads a whole reply. One that is only a status is [`Reply::Status`], whatever the command.
+/// Returns an error for `DeregisterEvents`, which has no reply.
 pub(crate) fn read(r: &mut MessageReader<'_>, command: C) -> Result<Reply, WireError> {
-    let reply = if command == C::JobData {
-        Reply::JobData(job_data::job(r)?.into())
-    } else {
-        with_status(r, command)?
+    let reply = match command {
+        C::JobData => Reply::JobData(job_data::job(r)?.into()),
+        C::DeregisterEvents => {
+            return Err(WireError::ReplyMismatch {
+                command,
+                reply: "a message",
+            });
+        }
+        _ => with_status(r, command)?,
     };
     r.finish("a reply")?;
     Ok(reply)

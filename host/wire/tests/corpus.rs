@@ -102,3 +102,16 @@ fn damaged_streams() {
         run(fuzz::message, &[0, 0, 9, 0], &frames, seed);
     }
 }
+
+/// Inputs in which fuzzing found a fault, with the fault.
+const FOUND: [(&str, &[u8]); 1] = [(
+    "a reply to DeregisterEvents was decoded, but cannot be encoded",
+    &[5, 1, 3, 14, 2, 1],
+)];
+
+#[test]
+fn inputs_that_fuzzing_found() {
+    for (fault, input) in FOUND {
+        assert_eq!(fuzz::message(input), Ok(()), "{fault}");
+    }
+}
