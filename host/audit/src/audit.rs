@@ -4,7 +4,7 @@ use crate::{
     DecisionEntry, GapReason, WriteFailure,
     entry::kind,
     hash_chain::{ChainHead, FIRST},
-    journal::{Journal, LastRun, RecoveredJournal, boot},
+    journal::{Journal, JournalFault, JournalFiles, LastRun, RecoveredJournal, boot},
     key::CodeKey,
     now,
     pending::{Done, PendingEntry},
@@ -17,9 +17,7 @@ use crate::{
     writer::TrailWriter,
     writer_thread::run_writer,
 };
-use peal_store::{
-    DatabaseDurability, Filter, JournalFile, SealKind, Trail, TrailRow, TrailSettings,
-};
+use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError, TryLockError, atomic::Ordering},
@@ -39,6 +37,7 @@ struct Inner {
     shared: Arc<SharedTrail>,
     used: Arc<TrailUse>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    durability: DatabaseDurability,
 }
 
 impl AuditTrail {
@@ -61,7 +60,7 @@ impl AuditTrail {
         let trail = Trail::open(&settings.path, kept)?;
         // Locked before the trail is read: a process that is about to end may write until then, and no
         // other process does from here on.
-        let journal_file = JournalFile::open(trail.path(), durability)?;
+        let journal_files = JournalFiles::open(trail.path(), durability)?;
         let seal = trail.seal(SealKind::Head)?;
         let last = trail.last_rows(&Filter::default(), 1)?.pop();
         let found = (
@@ -85,10 +84,9 @@ impl AuditTrail {
                 .signer
                 .clone()
                 .open(seal, last_run.id, settings.retention.signer_rules())?;
-        let journal = Journal::new(journal_file, kept, keys.journal);
+        let journal = Journal::new(journal_files, kept, keys.journal);
         let boot = boot();
         let rows = JournalRecovery {
-            journal: &journal,
             trail: &trail,
             head,
             key: &keys.previous_journal,
@@ -148,6 +146,7 @@ impl AuditTrail {
             shared,
             used,
             thread,
+            durability,
         })))
     }
 
@@ -227,8 +226,9 @@ impl AuditTrail {
     }
 
     /// Records a decision and calls `done` once the decision is committed or has failed. A grant is
-    /// carried out only after its record is written. The caller's thread writes if `by` allows it
-    /// and no other thread is writing; otherwise the writer thread does.
+    /// carried out only after its record is written. The caller's thread writes if no other thread is
+    /// writing, and if `by` allows it or writes do not wait for the disk; otherwise the writer thread
+    /// does.
     pub fn decide(
         &self,
         decision: DecisionEntry,
@@ -245,6 +245,11 @@ impl AuditTrail {
         }
         let done: Option<Done> = Some(Box::new(done));
         let Inner { queue, writer, .. } = &*self.0;
+        let by = match self.0.durability {
+            // A write that does not wait for the disk takes less time than a hand-over.
+            DatabaseDurability::Process => CommitThread::Caller,
+            DatabaseDurability::Machine => by,
+        };
         queue.push_blocking(
             PendingEntry {
                 done,
@@ -254,7 +259,7 @@ impl AuditTrail {
         );
         // Check again after each unlock: another caller may have queued an entry while this thread
         // held the writer, and left it to this thread.
-        while by == CommitThread::Caller && queue.is_awaited() {
+        while queue.is_left_to_caller(by) {
             match writer.try_lock() {
                 Ok(mut writer) => writer.drain(queue),
                 Err(TryLockError::Poisoned(writer)) => writer.into_inner().drain(queue),
@@ -295,7 +300,6 @@ impl Drop for Inner {
 
 /// Journal that a killed server may have left.
 struct JournalRecovery<'a> {
-    journal: &'a Journal,
     trail: &'a Trail,
     /// Last record in the database.
     head: ChainHead,
@@ -313,10 +317,9 @@ impl JournalRecovery<'_> {
     fn rows(&self) -> Result<Vec<TrailRow>, AuditError> {
         let RecoveredJournal { rows, fault } =
             RecoveredJournal::read(self.trail, self.head, self.key)?;
-        let Some((frame, fault)) = fault else {
+        let Some(JournalFault { path, frame, fault }) = fault else {
             return Ok(rows);
         };
-        let path = self.journal.path().to_owned();
         // Without a crash of the machine, or if writes wait for the disk, nothing may be missing.
         if self.durability == DatabaseDurability::Machine || !self.is_of_other_boot {
             return Err(AuditError::Journal { path, frame, fault });
@@ -333,7 +336,7 @@ impl JournalRecovery<'_> {
 mod tests {
     use super::*;
     use crate::{Keys, Statement, hash_chain::hash_of, journal::FrameError};
-    use peal_store::JournalFile;
+    use peal_store::{JournalFile, JournalPart};
 
     fn row((before, hash): ChainHead, entry: &AuditEntry) -> TrailRow {
         let body = crate::entry::to_cbor(entry).unwrap();
@@ -385,8 +388,8 @@ mod tests {
             )
             .unwrap();
         // Of record 2 the disk knew nothing yet.
-        let file = JournalFile::open(&path, settings.durability).unwrap();
-        let mut journal = Journal::new(file, settings, key());
+        let files = JournalFiles::open(&path, settings.durability).unwrap();
+        let mut journal = Journal::new(files, settings, key());
         journal.clear();
         journal
             .add((2, [2; 32]), vec![row((2, [2; 32]), &AuditEntry::Ended)])
@@ -394,7 +397,6 @@ mod tests {
         let last_run = LastRun::of(&trail).unwrap();
         let left = |durability, boot| {
             let recovery = JournalRecovery {
-                journal: &journal,
                 trail: &trail,
                 head,
                 key: &key(),
@@ -421,7 +423,10 @@ mod tests {
             );
         }
         assert!(
-            JournalFile::read(&path, 1).unwrap().len() == 1,
+            JournalFile::read(&path, JournalPart::First, 1)
+                .unwrap()
+                .len()
+                == 1,
             "it is left as it is"
         );
     }

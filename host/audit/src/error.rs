@@ -33,7 +33,7 @@ pub enum AuditError {
     /// The trail does not end with the record of its head seal.
     #[error(
         "the audit trail {path:?} was changed outside of the server: it should end with record {left}, and ends with {found}. \
-         `peal audit verify` shows the damage; to begin a new trail, move the file away, with the files of its name that end in -wal, -shm and -tail"
+         `peal audit verify` shows the damage; to begin a new trail, move the file away, with the files of its name that end in -wal, -shm, -tail and -tail2"
     )]
     Broken {
         /// The path of the trail.

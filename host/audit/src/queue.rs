@@ -47,6 +47,8 @@ enum Thread {
     Idle,
     /// Waiting for more entries.
     Gathering,
+    /// Moving the journal into the database. Entries are not written before it has done so.
+    Moving,
 }
 
 /// The thread that writes a decision.
@@ -117,7 +119,7 @@ impl EntryQueue {
         let wakes = match state.thread {
             // A busy thread looks at the queue before it sleeps. An idle one need not be woken for
             // an entry that the caller writes itself.
-            Thread::Busy => false,
+            Thread::Busy | Thread::Moving => false,
             Thread::Idle => by == CommitThread::Thread,
             Thread::Gathering => is_urgent || state.waiting.len() + 1 == self.enough,
         };
@@ -131,6 +133,13 @@ impl EntryQueue {
     /// Returns true if a caller waits for an entry that is still queued.
     pub(crate) fn is_awaited(&self) -> bool {
         self.lock().awaited > 0
+    }
+
+    /// Returns true if a caller waits for a queued entry that the thread of the caller is to write:
+    /// because `by` says so, or because the writer thread moves the journal, which takes longer.
+    pub(crate) fn is_left_to_caller(&self, by: CommitThread) -> bool {
+        let state = self.lock();
+        state.awaited > 0 && (by == CommitThread::Caller || state.thread == Thread::Moving)
     }
 
     /// Schedules a move of the journal.
@@ -163,15 +172,16 @@ impl EntryQueue {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;
         // Before the entries: a queue that is never empty must not delay the journal.
+        state.thread = Thread::Busy;
         if state.is_due() {
-            return WriterWork::Journal;
+            return state.begin_move();
         }
         while state.waiting.is_empty() {
             let until = state.due.map_or(idle_until, |due| due.min(idle_until));
             let left = until.saturating_duration_since(Instant::now());
             match (state.is_closed, left.is_zero()) {
                 (true, _) => return WriterWork::Closed,
-                (false, true) if state.is_due() => return WriterWork::Journal,
+                (false, true) if state.is_due() => return state.begin_move(),
                 (false, true) => return WriterWork::Nothing,
                 (false, false) => state = self.sleep(state, Thread::Idle, left),
             }
@@ -215,6 +225,12 @@ impl EntryQueue {
 }
 
 impl EntryQueueState {
+    /// Begins a move of the journal. It ends when the thread waits for work again.
+    fn begin_move(&mut self) -> WriterWork {
+        self.thread = Thread::Moving;
+        WriterWork::Journal
+    }
+
     /// Returns true once when the journal is to be moved.
     fn is_due(&mut self) -> bool {
         self.due.take_if(|due| *due <= Instant::now()).is_some()

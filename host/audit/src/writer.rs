@@ -470,15 +470,9 @@ impl TrailWriter {
                 if settled == JournalMove::Moved {
                     self.recovered();
                 }
-                // Decisions may have been added meanwhile, or a write with these records may have
-                // failed.
-                if self.journal.is_taken() && !locked(&self.ledger).has_journalled() {
-                    self.journal.clear();
-                } else if self.journal.is_half_full() {
-                    // Under load some are always added meanwhile. These are few, so that decisions
-                    // wait for a short time only. An empty group moves them, and the journal is
-                    // empty.
-                    let _ = self.group(Vec::new());
+                // A write with these records may have failed meanwhile.
+                if !locked(&self.ledger).has_journalled() {
+                    self.journal.end_move();
                 }
                 self.drop_at_times();
             }

@@ -59,7 +59,7 @@ fn write_refusals(writer: &Mutex<TrailWriter>, refusals: &GroupedDenials) {
 fn move_journal(writer: &Mutex<TrailWriter>, ledger: &Mutex<TrailDatabase>, queue: &EntryQueue) {
     {
         let mut writer = locked(writer);
-        let fresh = writer.journal.take();
+        let fresh = writer.journal.begin_move();
         locked(ledger).add_journalled(fresh);
     }
     // Callers that found the writer locked left their entries to this thread.

@@ -143,9 +143,9 @@ settings! {
         /// in milliseconds.
         max_refusal_delay "server.max_refusal_delay_ms": Duration = Duration::from_secs(1), Millis(0, 60_000), "500";
         /// Part of the time in percent for which the server's thread may be busy while several users make
-        /// requests. Beyond it, those who make the most are delayed; each user can always make 200
-        /// requests in a second. Root, the server's user and administrators are never delayed. 100
-        /// turns it off.
+        /// requests. Beyond it, those who make the most are delayed, unless they wait for each reply; each
+        /// user can always make 200 requests in a second. Root, the server's user and administrators are
+        /// never delayed. 100 turns it off.
         max_busy_percent "server.max_busy_percent": u32 = 50, Number(1, 100), "100";
         /// Maximum length of a message, in bytes.
         max_message_bytes "server.max_message_bytes": usize = 64 * MIB, Number(4096, 1 << 30), "1048576";

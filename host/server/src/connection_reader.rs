@@ -239,7 +239,7 @@ impl<'a> ConnectionReader<'a> {
             self.execute(frame, behind)?;
             self.turn += 1;
             let now = std::time::Instant::now();
-            if !self.share.count_request(now) {
+            if !self.share.note_request(behind, now) {
                 return Ok(Paused::TurnOver);
             }
             if self.context.shared_actor.is_behind(self.share.uid()) {

@@ -1,9 +1,13 @@
 //! Pace of the requests of users. While several users make requests and the server has little idle
 //! time left, the requests of those who make the most are delayed.
 //!
-//! All users have one interval: the least time between two requests of one user in the long run. It
-//! is adapted at the end of each window, until the server is idle for a part of the time. Users with
-//! fewer requests than that are never delayed.
+//! Only requests with others of the same user behind them count. A user who waits for each reply
+//! delays others by one request at most, however many they make.
+//!
+//! All users have one interval: the least time between two counted requests of one user in the long
+//! run. It is adapted at the end of each window, until the server is idle for a part of the time.
+//! Users with fewer requests than that are never delayed.
+use crate::client_writer::Behind;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -45,7 +49,7 @@ pub(crate) enum RequestTime {
 pub(crate) struct RequestPace {
     /// Part of the time in percent for which the server may be busy before it delays requests.
     max_busy_percent: u32,
-    /// Least time between two requests of one user; `None` if there is no limit.
+    /// Least time between two counted requests of one user; `None` if there is no limit.
     interval: Option<Duration>,
     users: BTreeMap<PacedUser, UserRequests>,
     /// User of the latest request, and its time.
@@ -59,7 +63,9 @@ pub(crate) struct RequestPace {
 #[derive(Clone, Copy, Debug)]
 struct UserRequests {
     /// Number in the present window.
-    count: u32,
+    all: u32,
+    /// Number of those that had others behind them.
+    counted: u32,
     /// Time of the last one.
     last: Instant,
     /// Time at which the next one is due.
@@ -106,16 +112,21 @@ impl RequestPace {
         }
     }
 
-    /// Counts a request of this user, which is being executed.
-    pub(crate) fn count(&mut self, user: PacedUser, now: Instant) {
+    /// Notes a request of this user, which is being executed, and counts it if others of the user
+    /// are behind it.
+    pub(crate) fn note(&mut self, user: PacedUser, behind: Behind, now: Instant) {
         let of = self.users.entry(user).or_insert(UserRequests {
-            count: 0,
+            all: 0,
+            counted: 0,
             last: now,
             due: now,
         });
-        of.count = of.count.saturating_add(1);
         of.last = now;
-        of.due = of.due.max(now) + self.interval.unwrap_or_default();
+        of.all = of.all.saturating_add(1);
+        if behind == Behind::More {
+            of.counted = of.counted.saturating_add(1);
+            of.due = of.due.max(now) + self.interval.unwrap_or_default();
+        }
         if let Some((_, at)) = self.latest.filter(|(other, _)| *other != user) {
             self.latest_of_others = Some(at);
         }
@@ -138,9 +149,9 @@ impl RequestPace {
         let total: u32 = self
             .users
             .values()
-            .fold(0, |sum, of| sum.saturating_add(of.count));
+            .fold(0, |sum, of| sum.saturating_add(of.all));
         let paced = self.users.iter().filter(|(user, _)| user.is_some());
-        let most = paced.map(|(_, of)| of.count).max().unwrap_or(0);
+        let most = paced.map(|(_, of)| of.counted).max().unwrap_or(0);
         let active = u32::try_from(self.users.len()).unwrap_or(u32::MAX);
         self.interval = if active < 2 || length >= RECENT {
             None
@@ -160,7 +171,9 @@ impl RequestPace {
                 .map(faster)
                 .filter(|interval| interval.saturating_mul(most.saturating_mul(2)) > length)
         };
-        self.users.values_mut().for_each(|of| of.count = 0);
+        self.users
+            .values_mut()
+            .for_each(|of| (of.all, of.counted) = (0, 0));
     }
 
     /// Returns a longer interval. With it, the server will be busy for the permitted part of the

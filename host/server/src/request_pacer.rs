@@ -1,5 +1,8 @@
 //! The pace of requests of a running server, with the time for which its threads are busy.
-use crate::request_pace::{PacedUser, RequestPace, RequestTime};
+use crate::{
+    client_writer::Behind,
+    request_pace::{PacedUser, RequestPace, RequestTime},
+};
 use std::{
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -31,10 +34,10 @@ impl RequestPacer {
         self.pace().time_of(user, now)
     }
 
-    /// Counts a request of this user. Returns the time at which the next one may be executed.
-    pub(crate) fn count(&self, user: PacedUser, now: Instant) -> RequestTime {
+    /// Notes a request of this user. Returns the time at which the next one may be executed.
+    pub(crate) fn note(&self, user: PacedUser, behind: Behind, now: Instant) -> RequestTime {
         let mut pace = self.pace();
-        pace.count(user, now);
+        pace.note(user, behind, now);
         if pace.is_window_over(now) {
             pace.end_window((self.busy)(), now);
         }

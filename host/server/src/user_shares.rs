@@ -5,6 +5,7 @@
 //! others of the same user are complete, because the procs of a job connect all at once. Root and
 //! the server's user are exempt, and have reserved connections.
 use crate::{
+    client_writer::Behind,
     outbox_share::{OutboxLimits, OutboxShare},
     request_pace::{PacedUser, RequestTime},
     request_pacer::RequestPacer,
@@ -13,7 +14,10 @@ use crate::{
 use peal_core::quota::{Quota, QuotaReport, unreserved};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use thiserror::Error;
@@ -141,7 +145,52 @@ struct UserUsage {
 struct Remaining {
     handshakes: Arc<Semaphore>,
     frames: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    turns: Arc<MessageTurns>,
+}
+
+/// Turns of the connections of one user.
+#[derive(Debug)]
+struct MessageTurns {
+    /// The permit to execute messages.
+    permit: Arc<Semaphore>,
+    /// Number of connections that wait for it.
+    waiting: AtomicUsize,
+}
+
+impl MessageTurns {
+    fn new() -> MessageTurns {
+        MessageTurns {
+            permit: Arc::new(Semaphore::new(1)),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Waits for the permit.
+    async fn take(&self) -> MessageTurn {
+        let _waiting = WaitingConnection::new(&self.waiting);
+        // The semaphore is never closed.
+        MessageTurn(self.permit.clone().acquire_owned().await.ok())
+    }
+
+    fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Connection that waits for its turn, until it is dropped.
+struct WaitingConnection<'a>(&'a AtomicUsize);
+
+impl WaitingConnection<'_> {
+    fn new(waiting: &AtomicUsize) -> WaitingConnection<'_> {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        WaitingConnection(waiting)
+    }
+}
+
+impl Drop for WaitingConnection<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl UserShares {
@@ -271,7 +320,7 @@ impl UserShares {
         Remaining {
             handshakes: Arc::new(Semaphore::new(handshakes)),
             frames: Arc::new(Semaphore::new(self.limits.frame_units())),
-            turns: Arc::new(Semaphore::new(1)),
+            turns: Arc::new(MessageTurns::new()),
         }
     }
 
@@ -292,8 +341,8 @@ impl UserShares {
 pub(crate) struct ConnectionShare {
     shares: Arc<UserShares>,
     uid: u32,
-    /// Permit to execute messages, `None` for root and the server's user.
-    turns: Option<Arc<Semaphore>>,
+    /// Turns of the user's connections, `None` for root and the server's user.
+    turns: Option<Arc<MessageTurns>>,
 }
 
 /// Share of a handshake that is being read, or of a partial frame, until it is dropped. It is empty
@@ -341,16 +390,20 @@ impl ConnectionShare {
         match self.shares.pacer.time_of(self.paced_user(), now) {
             RequestTime::Free => MessageTime::Now(MessageTurn(None)),
             RequestTime::After(wait) => MessageTime::After(wait),
-            RequestTime::Shared => match turns.clone().try_acquire_owned() {
+            RequestTime::Shared => match turns.permit.clone().try_acquire_owned() {
                 Ok(permit) => MessageTime::Now(MessageTurn(Some(permit))),
                 Err(_) => MessageTime::InTurn,
             },
         }
     }
 
-    /// Counts a request, which was executed. Returns false if the next one has to wait.
-    pub(crate) fn count_request(&self, now: Instant) -> bool {
-        let next = self.shares.pacer.count(self.paced_user(), now);
+    /// Notes a request, which was executed. Returns false if the next one has to wait.
+    pub(crate) fn note_request(&self, behind: Behind, now: Instant) -> bool {
+        let behind = match &self.turns {
+            Some(turns) if turns.has_waiting() => Behind::More,
+            _ => behind,
+        };
+        let next = self.shares.pacer.note(self.paced_user(), behind, now);
         !matches!(next, RequestTime::After(_))
     }
 
@@ -364,8 +417,7 @@ impl ConnectionShare {
     pub(crate) async fn turn(&self) -> MessageTurn {
         match &self.turns {
             None => MessageTurn(None),
-            // The semaphore is never closed.
-            Some(turns) => MessageTurn(turns.clone().acquire_owned().await.ok()),
+            Some(turns) => turns.take().await,
         }
     }
 

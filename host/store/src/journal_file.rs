@@ -1,5 +1,5 @@
-//! Journal of a trail: a file beside its database. Each piece is added by one write, and all are
-//! removed once the database has them. The content is not interpreted here.
+//! Journal of a trail: two files beside its database. Each piece is added by one write, and all pieces
+//! of a file are removed once the database has them. The content is not interpreted here.
 use crate::{BUSY, DatabaseDurability, StoreError, path_checks};
 use rustix::fs::OFlags;
 use std::{
@@ -11,7 +11,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The journal of a trail, for the one process that writes to it.
+/// One of the two files of a journal. While the records of one are moved, further ones go into the
+/// other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JournalPart {
+    /// The file that takes the first records of a run.
+    First,
+    /// The other one.
+    Second,
+}
+
+impl JournalPart {
+    /// Both files.
+    pub const ALL: [JournalPart; 2] = [JournalPart::First, JournalPart::Second];
+
+    fn suffix(self) -> &'static str {
+        let [first, second] = path_checks::AUDIT_JOURNAL_SUFFIXES;
+        match self {
+            JournalPart::First => first,
+            JournalPart::Second => second,
+        }
+    }
+}
+
+/// A file of the journal of a trail, for the one process that writes to it.
 #[derive(Debug)]
 pub struct JournalFile {
     path: PathBuf,
@@ -21,15 +44,19 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Returns the path of the journal of a trail.
-    pub fn beside(trail: &Path) -> PathBuf {
-        path_checks::with_end(trail, path_checks::AUDIT_JOURNAL_SUFFIX)
+    /// Returns the path of a file of the journal of a trail.
+    pub fn beside(trail: &Path, part: JournalPart) -> PathBuf {
+        path_checks::with_end(trail, part.suffix())
     }
 
-    /// Opens the journal of a trail; creates its file if it is missing (readable by its owner
+    /// Opens a file of the journal of a trail; creates it if it is missing (readable by its owner
     /// only). Waits up to [`BUSY`] for a previous process that is about to end.
-    pub fn open(trail: &Path, durability: DatabaseDurability) -> Result<JournalFile, StoreError> {
-        let path = JournalFile::beside(trail);
+    pub fn open(
+        trail: &Path,
+        part: JournalPart,
+        durability: DatabaseDurability,
+    ) -> Result<JournalFile, StoreError> {
+        let path = JournalFile::beside(trail, part);
         let of = |source| StoreError::Journal {
             path: path.clone(),
             source,
@@ -59,12 +86,12 @@ impl JournalFile {
         })
     }
 
-    /// Returns the path of the journal.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the size of the journal in bytes.
+    /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -99,7 +126,7 @@ impl JournalFile {
         }
     }
 
-    /// Empties the journal, because the trail has all pieces.
+    /// Empties the file, because the trail has all pieces.
     pub fn clear(&mut self) -> Result<(), StoreError> {
         self.file.set_len(0).map_err(|source| StoreError::Journal {
             path: self.path.clone(),
@@ -109,10 +136,10 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Returns at most `most` bytes of the journal of a trail, which may be in use; empty if there
-    /// is none.
-    pub fn read(trail: &Path, most: u64) -> Result<Vec<u8>, StoreError> {
-        let path = JournalFile::beside(trail);
+    /// Returns at most `most` bytes of a file of the journal of a trail, which may be in use; empty if
+    /// there is none.
+    pub fn read(trail: &Path, part: JournalPart, most: u64) -> Result<Vec<u8>, StoreError> {
+        let path = JournalFile::beside(trail, part);
         let mut bytes = Vec::new();
         match options()
             .read(true)
@@ -170,25 +197,34 @@ mod tests {
         for durability in [DatabaseDurability::Process, DatabaseDurability::Machine] {
             let dir = tempfile::tempdir().unwrap();
             let trail = dir.path().join("audit.db");
-            assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"");
-            let mut journal = JournalFile::open(&trail, durability).unwrap();
+            assert_eq!(
+                JournalFile::read(&trail, JournalPart::First, 100).unwrap(),
+                b""
+            );
+            let mut journal = JournalFile::open(&trail, JournalPart::First, durability).unwrap();
             journal.add(b"one").unwrap();
             journal.add(b"two").unwrap();
             assert_eq!(
-                (JournalFile::read(&trail, 100).unwrap(), journal.bytes()),
+                (
+                    JournalFile::read(&trail, JournalPart::First, 100).unwrap(),
+                    journal.bytes()
+                ),
                 (b"onetwo".to_vec(), 6)
             );
             assert_eq!(
-                JournalFile::read(&trail, 4).unwrap(),
+                JournalFile::read(&trail, JournalPart::First, 4).unwrap(),
                 b"onet",
                 "no more than is asked for"
             );
             drop(journal);
-            let mut journal = JournalFile::open(&trail, durability).unwrap();
+            let mut journal = JournalFile::open(&trail, JournalPart::First, durability).unwrap();
             assert_eq!(journal.bytes(), 6);
             journal.clear().unwrap();
             journal.add(b"three").unwrap();
-            assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"three");
+            assert_eq!(
+                JournalFile::read(&trail, JournalPart::First, 100).unwrap(),
+                b"three"
+            );
             assert_eq!(
                 journal.path().metadata().unwrap().permissions().mode() & 0o7777,
                 0o600
@@ -203,17 +239,17 @@ mod tests {
         let journal = dir.path().join("audit.db-tail");
         symlink(dir.path().join("other"), &journal).unwrap();
         assert!(matches!(
-            JournalFile::open(&trail, DatabaseDurability::Process),
+            JournalFile::open(&trail, JournalPart::First, DatabaseDurability::Process),
             Err(StoreError::Journal { .. })
         ));
         assert!(matches!(
-            JournalFile::read(&trail, 1),
+            JournalFile::read(&trail, JournalPart::First, 1),
             Err(StoreError::Journal { .. })
         ));
         std::fs::remove_file(&journal).unwrap();
         std::fs::write(&journal, "").unwrap();
         std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o666)).unwrap();
-        let error = JournalFile::open(&trail, DatabaseDurability::Process)
+        let error = JournalFile::open(&trail, JournalPart::First, DatabaseDurability::Process)
             .unwrap_err()
             .to_string();
         assert!(
@@ -226,9 +262,12 @@ mod tests {
     fn only_one_process_adds() {
         let dir = tempfile::tempdir().unwrap();
         let trail = dir.path().join("audit.db");
-        let first = JournalFile::open(&trail, DatabaseDurability::Process).unwrap();
+        let first =
+            JournalFile::open(&trail, JournalPart::First, DatabaseDurability::Process).unwrap();
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| JournalFile::open(&trail, DatabaseDurability::Process));
+            let second = scope.spawn(|| {
+                JournalFile::open(&trail, JournalPart::First, DatabaseDurability::Process)
+            });
             // `open` waits for a process that is about to end.
             drop(first);
             second.join().unwrap().unwrap();

@@ -34,7 +34,7 @@ pub use database::DatabaseDurability;
 pub use error::StoreError;
 pub use job_entries::{AddedEntries, JobEntryKind, JobRecordEntry, LeftOutEntries};
 pub use jobs::{JOBS_KEPT, JobRecord, JobStart};
-pub use journal_file::JournalFile;
+pub use journal_file::{JournalFile, JournalPart};
 pub use modules::{
     ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion,
 };

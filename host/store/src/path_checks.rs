@@ -13,10 +13,17 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 /// Mode bit of a directory in which only their owners rename and remove files.
 const STICKY: u32 = 0o1000;
 
-/// Suffix of a trail's journal.
-pub(crate) const AUDIT_JOURNAL_SUFFIX: &str = "-tail";
+/// Suffixes of the two files of a trail's journal.
+pub(crate) const AUDIT_JOURNAL_SUFFIXES: [&str; 2] = ["-tail", "-tail2"];
 /// Suffixes of the files of a database: none for the database itself, those of SQLite, the journal.
-const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", AUDIT_JOURNAL_SUFFIX];
+const FILES: [&str; 6] = [
+    "",
+    "-wal",
+    "-shm",
+    "-journal",
+    AUDIT_JOURNAL_SUFFIXES[0],
+    AUDIT_JOURNAL_SUFFIXES[1],
+];
 
 /// Returns the resolved path of a store, if no other user can replace a directory above it.
 pub(crate) fn checked_path(path: &Path) -> Result<PathBuf, StoreError> {

@@ -7,8 +7,11 @@ use crate::{
     AuditEntry, AuditError, entry::kind, hash_chain::ChainHead, key::CodeKey,
     signer::message::RunId,
 };
-use peal_store::{Filter, JournalFile, StoreError, Trail, TrailRow};
-use std::io::{ErrorKind, Read as _};
+use peal_store::{Filter, JournalFile, JournalPart, StoreError, Trail, TrailRow};
+use std::{
+    io::{ErrorKind, Read as _},
+    path::{Path, PathBuf},
+};
 
 /// Records that are in the journal and not in the database yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,21 +25,27 @@ pub struct RecoveredRecords {
 /// Returns the records of the journal that follow `last`; `None` for an empty journal. Their codes
 /// are not checked, since that takes the secret key.
 pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecords>, StoreError> {
-    let bytes = match JournalFile::read(trail.path(), MAX_BYTES) {
-        // A reader with access to the database alone can still verify that.
-        Err(StoreError::Journal { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
-            return Ok(None);
-        }
-        read => read?,
+    let mut found = RecoveredRecords {
+        records: 0,
+        bytes: 0,
     };
-    let records = count_after(&bytes, last);
-    Ok((!bytes.is_empty()).then_some(RecoveredRecords {
-        records,
-        bytes: bytes.len() as u64,
-    }))
+    for part in JournalPart::ALL {
+        let bytes = match JournalFile::read(trail.path(), part, MAX_BYTES) {
+            // A reader with access to the database alone can still verify that.
+            Err(StoreError::Journal { source, .. })
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
+                return Ok(None);
+            }
+            read => read?,
+        };
+        found.records += count_after(&bytes, last);
+        found.bytes += bytes.len() as u64;
+    }
+    Ok((found.bytes > 0).then_some(found))
 }
 
-/// Counts the records of a journal with a higher number. Codes are not checked.
+/// Counts the records of a file of a journal with a higher number. Codes are not checked.
 pub(crate) fn count_after(bytes: &[u8], last: u64) -> u64 {
     let mut rest = bytes;
     let mut records = 0;
@@ -51,8 +60,49 @@ pub(crate) fn count_after(bytes: &[u8], last: u64) -> u64 {
 pub(crate) struct RecoveredJournal {
     /// The records that the database does not have, in their order.
     pub(crate) rows: Vec<TrailRow>,
-    /// The first invalid frame, counted from 1, and its error.
-    pub(crate) fault: Option<(u64, FrameError)>,
+    /// The first invalid frame.
+    pub(crate) fault: Option<JournalFault>,
+}
+
+/// Invalid frame of a journal.
+pub(crate) struct JournalFault {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Number of the frame in the file, from 1.
+    pub(crate) frame: u64,
+    /// The error of the frame.
+    pub(crate) fault: FrameError,
+}
+
+/// A file of a journal.
+struct ReadPart {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl ReadPart {
+    fn read(trail: &Path, part: JournalPart) -> Result<ReadPart, StoreError> {
+        Ok(ReadPart {
+            path: JournalFile::beside(trail, part),
+            // One byte more than is ever written shows a file that is too long.
+            bytes: JournalFile::read(trail, part, MAX_BYTES + 1)?,
+        })
+    }
+
+    /// Returns the number of the record that the first frame follows; `None` without a readable
+    /// frame.
+    fn begins_after(&self) -> Option<u64> {
+        let first = frame::first(&mut self.bytes.as_slice()).ok()??;
+        Some(first.frame().ok()?.before.0)
+    }
+
+    fn fault(&self, frame: u64, fault: FrameError) -> JournalFault {
+        JournalFault {
+            path: self.path.clone(),
+            frame,
+            fault,
+        }
+    }
 }
 
 impl RecoveredJournal {
@@ -62,40 +112,62 @@ impl RecoveredJournal {
         head: ChainHead,
         key: &CodeKey,
     ) -> Result<RecoveredJournal, AuditError> {
-        // One byte more than is ever written shows a journal that is too long.
-        let bytes = JournalFile::read(trail.path(), MAX_BYTES + 1)?;
+        let [first, second] = JournalPart::ALL;
+        let mut parts = [
+            ReadPart::read(trail.path(), first)?,
+            ReadPart::read(trail.path(), second)?,
+        ];
+        // The files take turns, so that the records of either may be older. A file without a readable
+        // frame is last: it has no records, or a fault.
+        parts.sort_by_key(|part| part.begins_after().unwrap_or(u64::MAX));
         let mut left = RecoveredJournal {
             rows: Vec::new(),
             fault: None,
         };
-        let mut rest = bytes.as_slice();
         let mut last = head;
+        for part in &parts {
+            left.fault = left.add(part, trail, head, &mut last, key)?;
+            if left.fault.is_some() {
+                return Ok(left);
+            }
+        }
+        left.fault = parts
+            .iter()
+            .find(|part| part.bytes.len() as u64 > MAX_BYTES)
+            .map(|part| part.fault(1, FrameError::Long { most: MAX_BYTES }));
+        Ok(left)
+    }
+
+    /// Adds the records of a file that follow the last one. Returns the first invalid frame.
+    fn add(
+        &mut self,
+        part: &ReadPart,
+        trail: &Trail,
+        head: ChainHead,
+        last: &mut ChainHead,
+        key: &CodeKey,
+    ) -> Result<Option<JournalFault>, AuditError> {
+        let mut rest = part.bytes.as_slice();
         for number in 1.. {
             let fault = match frame::first(&mut rest) {
                 // A frame that is cut off was being written, so its decisions were not reported
                 // yet.
                 Ok(None) => break,
-                Ok(Some(whole)) => match follow(trail, head, last, &whole, key) {
-                    Ok(FrameRecords::Known) => None,
+                Ok(Some(whole)) => match follow(trail, head, *last, &whole, key) {
+                    Ok(FrameRecords::Known) => continue,
                     Ok(FrameRecords::New(frame)) => {
-                        last = frame.after();
-                        left.rows.extend(frame.rows);
-                        None
+                        *last = frame.after();
+                        self.rows.extend(frame.rows);
+                        continue;
                     }
-                    Err(JournalReadError::Frame(fault)) => Some(fault),
+                    Err(JournalReadError::Frame(fault)) => fault,
                     Err(JournalReadError::Trail(error)) => return Err(error.into()),
                 },
-                Err(fault) => Some(fault),
+                Err(fault) => fault,
             };
-            left.fault = fault.map(|fault| (number, fault));
-            if left.fault.is_some() {
-                return Ok(left);
-            }
+            return Ok(Some(part.fault(number, fault)));
         }
-        if bytes.len() as u64 > MAX_BYTES {
-            left.fault = Some((1, FrameError::Long { most: MAX_BYTES }));
-        }
-        Ok(left)
+        Ok(None)
     }
 }
 

@@ -76,13 +76,16 @@ impl Place {
         let copy = Place::new();
         // What the journal has no more when it is looked at the database has already. It may be
         // emptied while it is read, which nobody sees who reads it after a sudden end.
-        let tail = || std::fs::read(self.path("audit.db-tail")).unwrap();
-        let whole = std::iter::repeat_with(tail)
-            .find(|once| tail().starts_with(once))
+        let read = |name: &str| std::fs::read(self.path(name)).unwrap();
+        let [first, second] = ["audit.db-tail", "audit.db-tail2"];
+        // Both files as they were at one time: the first did not change while the second was read.
+        let (one, other) = std::iter::repeat_with(|| (read(first), read(second)))
+            .find(|(one, other)| read(second).starts_with(other) && read(first) == *one)
             .unwrap();
-        std::fs::write(copy.path("audit.db-tail"), whole).unwrap();
-        std::fs::set_permissions(copy.path("audit.db-tail"), PermissionsExt::from_mode(0o600))
-            .unwrap();
+        for (name, bytes) in [(first, one), (second, other)] {
+            std::fs::write(copy.path(name), bytes).unwrap();
+            std::fs::set_permissions(copy.path(name), PermissionsExt::from_mode(0o600)).unwrap();
+        }
         for name in ["audit.db", "audit.db-wal", "audit.key", "audit.key.pub"] {
             std::fs::copy(self.path(name), copy.path(name)).unwrap();
         }

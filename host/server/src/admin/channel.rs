@@ -8,6 +8,7 @@ use super::{
     watch::{Watcher, encoded},
 };
 use crate::{
+    client_writer::Behind,
     fair_semaphore::{FairPermit, FairSemaphore},
     request_pacer::RequestPacer,
 };
@@ -161,7 +162,7 @@ impl CallLimits {
         pacer: &RequestPacer,
     ) -> Option<CallPermit> {
         if access.is_own(caller) {
-            pacer.count(None, Instant::now());
+            pacer.note(None, Behind::Nothing, Instant::now());
             Some(CallPermit {
                 // The semaphore is never closed.
                 _own: self.own.clone().acquire_owned().await.ok(),

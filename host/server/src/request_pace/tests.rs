@@ -52,7 +52,7 @@ proptest! {
                         prop_assert!(!wait.is_zero() && wait <= MAX_INTERVAL, "{wait:?}");
                         continue;
                     }
-                    pace.count(user, now);
+                    pace.note(user, Behind::More, now);
                     all.push((user, now));
                     if pace.is_window_over(now) {
                         pace.end_window(busy, now);
@@ -68,6 +68,7 @@ struct SimulatedUser {
     user: PacedUser,
     /// Time between two requests; zero for a user that always has one.
     every: Duration,
+    behind: Behind,
     next: Instant,
     executed: u32,
     delayed: u32,
@@ -96,6 +97,7 @@ impl SimulatedServer {
         SimulatedUser {
             user,
             every,
+            behind: Behind::More,
             next: self.now,
             executed: 0,
             delayed: 0,
@@ -122,7 +124,7 @@ impl SimulatedServer {
                         idle = false;
                         one.executed += 1;
                         one.next = one.next.max(self.now) + one.every;
-                        self.pace.count(one.user, self.now);
+                        self.pace.note(one.user, one.behind, self.now);
                         self.now += self.cost;
                         self.busy += self.cost;
                         if self.pace.is_window_over(self.now) {
@@ -199,4 +201,15 @@ fn busy_server_with_small_users_delays_none_of_them() {
     ];
     server.run(&mut users, Duration::from_secs(2));
     assert!(users.iter().all(|user| user.delayed == 0));
+}
+
+#[test]
+fn user_who_waits_for_replies_is_not_delayed_beside_a_flood() {
+    let (mut server, mut users) = two_floods();
+    users[1].behind = Behind::Nothing;
+    let busy = server.run(&mut users, Duration::from_secs(1));
+    assert_eq!(users[1].delayed, 0);
+    assert!(users[0].delayed > 0, "{busy} %");
+    let [flood, other] = users.map(|user| user.executed);
+    assert!(flood < other * 2, "{flood} {other}");
 }

@@ -130,11 +130,11 @@ fn one_connection_of_a_user_executes_beside_other_users() {
     let neighbor = shares.connect(1001).unwrap();
     let root = shares.connect(0).unwrap();
     let now = Instant::now();
-    one.count_request(now);
+    one.note_request(Behind::Nothing, now);
     // Users without requests take no time.
     let alone = (turn_now(&one, now).unwrap(), turn_now(&other, now).unwrap());
     drop(alone);
-    neighbor.count_request(now);
+    neighbor.note_request(Behind::Nothing, now);
     let taken = turn_now(&one, now).unwrap();
     assert!(turn_now(&other, now).is_none());
     let mut waiting = pin!(other.turn());

@@ -6,7 +6,7 @@ use super::{
     register,
 };
 use peal_needs::needs;
-use peal_tests::{daemon::Place, guest, run_within};
+use peal_tests::{daemon::Place, guest, run_within, until};
 use std::{
     io::{BufRead, BufReader},
     time::Duration,
@@ -78,6 +78,10 @@ fn waiting_decisions_of_one_user_delay_no_other() {
     }
     let refused = row(VICTIM).get(4).cloned().unwrap_or("0".to_owned());
     assert_eq!(refused, "0", "{by_user}");
+    // Each flood is beside another, and together they keep the server busy.
+    until("the floods are delayed", || {
+        stat(&daemon, "peal_connections_paced", &[]) > 0
+    });
     for mut child in floods {
         child.kill().unwrap();
         child.wait().unwrap();
