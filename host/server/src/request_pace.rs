@@ -142,7 +142,8 @@ impl RequestPace {
     /// since its start.
     pub(crate) fn end_window(&mut self, busy: Duration, now: Instant) {
         let length = now.saturating_duration_since(self.window.began);
-        let busy_for = busy.saturating_sub(self.window.busy);
+        // The runtime adds the time of a thread when it sleeps, so that some is of earlier windows.
+        let busy_for = busy.saturating_sub(self.window.busy).min(length);
         self.window = Window { began: now, busy };
         self.users
             .retain(|_, of| now.saturating_duration_since(of.last) < RECENT);

@@ -213,3 +213,21 @@ fn user_who_waits_for_replies_is_not_delayed_beside_a_flood() {
     let [flood, other] = users.map(|user| user.executed);
     assert!(flood < other * 2, "{flood} {other}");
 }
+
+#[test]
+fn all_of_the_time_may_be_permitted() {
+    let mut now = Instant::now();
+    let mut busy = Duration::ZERO;
+    let mut pace = RequestPace::new(100, now);
+    for _ in 0..20 {
+        for user in [Some(1), Some(2)].into_iter().cycle().take(200) {
+            pace.note(user, Behind::More, now);
+            assert_eq!(pace.time_of(Some(3), now), RequestTime::Shared);
+        }
+        now += WINDOW;
+        // With the time of the window before.
+        busy += 2 * WINDOW;
+        pace.end_window(busy, now);
+        assert_eq!(pace.time_of(Some(1), now), RequestTime::Shared);
+    }
+}
