@@ -196,8 +196,8 @@ fn busy_server_with_small_users_delays_none_of_them() {
     let mut server = SimulatedServer::new(50, Duration::from_micros(100));
     let mut users = [
         server.user(None, Duration::ZERO),
-        server.user(Some(1), 5 * MILLISECOND),
-        server.user(Some(2), 7 * MILLISECOND),
+        server.user(Some(1), MILLISECOND),
+        server.user(Some(2), 2 * MILLISECOND),
     ];
     server.run(&mut users, Duration::from_secs(2));
     assert!(users.iter().all(|user| user.delayed == 0));
