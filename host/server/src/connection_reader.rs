@@ -38,6 +38,10 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
+/// Number of open requests of a connection up to which its client waits for each reply: some
+/// collective ones are open for long.
+const FEW_OPEN: usize = 4;
+
 /// Number of messages of one connection that are executed before other tasks run.
 const MESSAGES_PER_TURN: u32 = 8;
 
@@ -239,6 +243,11 @@ impl<'a> ConnectionReader<'a> {
             self.execute(frame, behind)?;
             self.turn += 1;
             let now = std::time::Instant::now();
+            let behind = if self.writer.open.len() > FEW_OPEN {
+                Behind::More
+            } else {
+                behind
+            };
             if !self.share.note_request(behind, now) {
                 return Ok(Paused::TurnOver);
             }

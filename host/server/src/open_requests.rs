@@ -74,6 +74,11 @@ impl OpenRequests {
         self.commands().len() >= self.max
     }
 
+    /// Returns the number of open requests.
+    pub(crate) fn len(&self) -> usize {
+        self.commands().len()
+    }
+
     pub(crate) fn open(&self, tag: u32, command: CommandCode) -> Result<(), ConnectionError> {
         let mut commands = self.commands();
         if commands.len() >= self.max {
