@@ -3,6 +3,7 @@
 use crate::{
     MonotonicTime,
     deadlines::Deadlines,
+    job::NodeRoute,
     request_id::{PeerId, RequestId},
 };
 use peal_model::{NamedProcs, Nspace, Proc, RankData};
@@ -40,15 +41,6 @@ pub enum Collect {
     Nothing,
 }
 
-/// The way by which a collective reaches participants of other nodes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum GatherRoute {
-    /// The server transport: all participants are procs of Peal's servers.
-    Servers,
-    /// The host environment, which has placed some participants on other nodes.
-    HostEnvironment,
-}
-
 /// The completeness of a collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
@@ -83,7 +75,7 @@ struct Fence {
     id: FenceId,
     purpose: Purpose,
     procs: NamedProcs,
-    route: GatherRoute,
+    route: NodeRoute,
     missing: BTreeSet<Proc>,
     arrived: BTreeSet<Proc>,
     waiting: Vec<RequestId>,
@@ -98,7 +90,7 @@ pub(crate) struct LocallyComplete {
     pub(crate) id: FenceId,
     pub(crate) purpose: Purpose,
     pub(crate) procs: NamedProcs,
-    pub(crate) route: GatherRoute,
+    pub(crate) route: NodeRoute,
     pub(crate) arrived: Vec<Proc>,
     pub(crate) collect: Collect,
     pub(crate) attendance: Completeness,
@@ -135,7 +127,7 @@ pub(crate) struct Participants {
     /// Partial if one of them has ended already.
     pub(crate) attendance: Completeness,
     /// The way to the others.
-    pub(crate) route: GatherRoute,
+    pub(crate) route: NodeRoute,
 }
 
 /// All pending fences.

@@ -21,12 +21,13 @@ use crate::{
 };
 use peal_core::{
     MonotonicTime,
+    job::NodeRoute,
     log::LogOrigin,
     policy::Verdict,
     quota::{Quota, QuotaReport},
     server::{
-        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, GatherRoute,
-        ModexId, PeerId, PutRefusal, RequestId, ServerState,
+        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, ModexId,
+        PeerId, PutRefusal, RequestId, ServerState,
     },
     user_scope::UserScope,
 };
@@ -91,6 +92,8 @@ pub(crate) struct Actor {
     pub(crate) handle: ServerHandle,
     /// Limit of the log lines about refused values, since a proc may cause any number of them.
     pub(crate) refused_puts: TraceRateLimit,
+    /// Limit of the log lines about refused messages of other servers.
+    pub(crate) refused_messages: TraceRateLimit,
 }
 
 impl Actor {
@@ -581,6 +584,17 @@ impl Actor {
                     status,
                 });
             }
+            Action::MessageRefused { from, refusal } => {
+                self.metrics.counters().server_messages_refused.count();
+                match self.refused_messages.allow(Instant::now()) {
+                    Some(left_out) => {
+                        tracing::warn!(from = from.0, %refusal, left_out, "message of another server refused")
+                    }
+                    None => {
+                        tracing::debug!(from = from.0, %refusal, "message of another server refused")
+                    }
+                }
+            }
             Action::PutRefused { proc, refusal } => {
                 self.metrics.counters().puts_refused.count();
                 if let PutRefusal::User { uid, .. } | PutRefusal::Total { uid, .. } = refusal {
@@ -602,8 +616,8 @@ impl Actor {
                 route,
                 contribution,
             } => match route {
-                GatherRoute::Servers => self.gather(id, purpose, procs, contribution),
-                GatherRoute::HostEnvironment => {
+                NodeRoute::Servers => self.gather(id, purpose, procs, contribution),
+                NodeRoute::HostEnvironment => {
                     self.gather_by_host(id, purpose, &procs, contribution);
                 }
             },

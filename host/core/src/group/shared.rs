@@ -14,11 +14,14 @@ impl Groups {
         self.servers.len() == 1
     }
 
-    /// Returns true for a job of another server.
+    /// Returns true for a job of other servers, without procs here.
     pub fn is_elsewhere(&self, nspace: &Nspace) -> bool {
-        self.directory
-            .home(nspace)
-            .is_some_and(|server| server != self.me)
+        self.directory.has_job(nspace) && !self.directory.has_procs_at(nspace, self.me)
+    }
+
+    /// Returns true for a job that has procs on other servers. All of its servers agree on that.
+    pub fn is_at_others(&self, nspace: &Nspace) -> bool {
+        self.directory.has_job(nspace) && !self.directory.is_whole_at(nspace, self.me)
     }
 
     /// Returns the user that a job of another server runs as.
@@ -65,7 +68,7 @@ impl Groups {
                 .any(|known| known.formed.members.has_job(nspace))
         };
         let jobs = known.formed.members.jobs();
-        jobs.filter(|nspace| !self.directory.is_at(nspace, self.me) && !is_shared(nspace))
+        jobs.filter(|nspace| !self.directory.has_procs_at(nspace, self.me) && !is_shared(nspace))
             .cloned()
             .collect()
     }

@@ -2,12 +2,14 @@
 #[cfg(doc)]
 use super::ServerState;
 use super::{
-    DecisionId, Denial, EventBudget, FenceContribution, FenceId, GatherRoute, HostRegistrationId,
-    ModexId, PeerId, Purpose, PutRefusal, RequestId, Seq,
+    DecisionId, Denial, EventBudget, FenceContribution, FenceId, HostRegistrationId, ModexId,
+    PeerId, Purpose, PutRefusal, RequestId, Seq,
 };
 use crate::{
     group::{GroupMessage, HostGroupRequest, ServerId},
+    job::NodeRoute,
     job_control::{Cleanup, ControlId, ControlOverNodes, JobControl, JobControlOperation},
+    message_refusal::MessageRefusal,
     monitor::{MonitorId, UsageRequest},
     user_scope::UserScope,
 };
@@ -113,7 +115,7 @@ pub enum Action {
         /// The participants on all servers.
         procs: NamedProcs,
         /// The way to the participants of other nodes.
-        route: GatherRoute,
+        route: NodeRoute,
         /// The values that local procs put for other procs, empty unless the fence collects data;
         /// and whether all local participants arrived.
         contribution: FenceContribution,
@@ -149,6 +151,13 @@ pub enum Action {
         to: Option<RequestId>,
         /// The log request.
         request: Arc<LogRequest>,
+    },
+    /// Counts and traces a message of another server that is refused.
+    MessageRefused {
+        /// The sender.
+        from: ServerId,
+        /// The reason.
+        refusal: MessageRefusal,
     },
     /// Counts and traces values of a proc that were refused.
     PutRefused {

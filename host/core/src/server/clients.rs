@@ -3,7 +3,7 @@
 use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
     event_targets::EventTargets,
-    job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
+    job::{JobProgress, JobSpec, NodeRoute, ProcPhase, TrackedJob},
     psets::PsetError,
     quota::{Quota, QuotaReport, unreserved},
     targets::JobRanks,
@@ -231,6 +231,12 @@ impl ClientTable {
         self.jobs
             .get(&proc.nspace)
             .is_some_and(|job| job.spec.is_elsewhere(proc.rank))
+    }
+
+    /// Returns the way to a proc of another node.
+    pub(super) fn route_to(&self, proc: &Proc) -> Option<NodeRoute> {
+        let job = self.jobs.get(&proc.nspace)?;
+        job.spec.is_elsewhere(proc.rank).then(|| job.spec.route())
     }
 
     /// Returns the phase of a proc, if it is known.

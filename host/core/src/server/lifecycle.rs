@@ -6,7 +6,7 @@ use super::{
 use crate::{
     MonotonicTime,
     group::{Groups, JobSummary},
-    job::{JobSpec, ProcPhase},
+    job::{JobSpec, NodeRoute, ProcPhase},
     user_scope::UserScope,
 };
 use peal_model::{
@@ -24,16 +24,15 @@ impl ServerState {
         // Events retained for former procs of this name are not for the new ones.
         self.events.free_job(&spec.nspace);
         let nspace = spec.nspace.clone();
-        let facts = JobSummary {
-            size: spec.size(),
-            owner: spec.identity,
+        let (facts, ranks) = (JobSummary::of(&spec), spec.local_ranges());
+        // Without procs elsewhere there is nothing for the host environment to reach.
+        let others = if spec.has_procs_elsewhere() {
+            spec.route()
+        } else {
+            NodeRoute::Servers
         };
-        let placed = spec.has_procs_elsewhere().then(|| spec.local_ranks());
         self.clients.add_job(spec);
-        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
-        if let Some(local) = placed {
-            actions.extend(self.with_groups(|groups| groups.place_job(&nspace, local.into_iter())));
-        }
+        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts, ranks, others)));
         self.events.with_pending_actions(actions)
     }
 
@@ -46,7 +45,9 @@ impl ServerState {
         };
         job.respecify(spec);
         let ranks = job.spec.local_ranks();
-        let actions = self.with_groups(|groups| groups.place_job(&nspace, ranks.iter().copied()));
+        let facts = JobSummary::of(&job.spec);
+        let here = job.spec.local_ranges();
+        let actions = self.with_groups(|groups| groups.place_job(&nspace, facts, here));
         self.data.host_data_changed(&Proc::all(nspace.clone()));
         for rank in ranks {
             self.data

@@ -50,8 +50,9 @@ use crate::{
 pub use crate::{
     decision_limits::{DecisionLimit, DecisionLimits},
     event_budget::EventBudget,
-    fence::{Collect, Completeness, FenceContribution, FenceId, GatherRoute, Purpose},
-    job::ProcPhase,
+    fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
+    job::{NodeRoute, ProcPhase},
+    message_refusal::MessageRefusal,
     modex::PutRefusal,
     request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
@@ -588,8 +589,8 @@ impl ServerState {
         actions
     }
 
-    /// Ends the part of procs of other nodes in groups, if an event reports that they have ended. A
-    /// program can report this of procs of its own user alone.
+    /// Ends the part of procs of other nodes in groups, if an event reports that they have ended.
+    /// Servers of Peal report the ends of their procs themselves. A program can report this of procs of its own user alone.
     fn end_in_groups(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
         if !ENDS.contains(&event.code) {
             return Vec::new();
@@ -599,7 +600,7 @@ impl ServerState {
         let is_meant = |proc: &Proc| {
             let owner = self.clients.identity(proc).map(|owner| owner.uid);
             proc.rank.is_valid()
-                && self.clients.is_elsewhere(proc)
+                && self.clients.route_to(proc) == Some(NodeRoute::HostEnvironment)
                 && reporter.is_none_or(|reporter| {
                     let uid = reporter.map(|reporter| reporter.uid);
                     uid == Some(0) || (uid.is_some() && uid == owner)

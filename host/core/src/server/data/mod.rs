@@ -6,9 +6,9 @@ pub use self::node_exchange::ModexId;
 use self::node_exchange::NodeExchange;
 
 use super::{
-    Action, Collect, Completeness, FenceContribution, FenceId, GatherRoute, LocallyComplete,
-    PeerId, Purpose, RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable,
-    groups::group_value, reply,
+    Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, PeerId, Purpose,
+    RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable, groups::group_value,
+    reply,
 };
 use crate::{
     MonotonicTime,
@@ -16,7 +16,7 @@ use crate::{
     directives,
     fence::{FenceArrival, Fences, Participants},
     group::{ConstructRequest, GroupError, Groups},
-    job::{self, ProcNode, ProcPhase, TrackedJob},
+    job::{self, NodeRoute, ProcNode, ProcPhase, TrackedJob},
     modex::{Modex, PutShare},
     put_values::SoughtValue,
     quota::{Quota, QuotaReport, unreserved},
@@ -587,7 +587,7 @@ fn participants(
 ) -> Result<Participants, Status> {
     let mut expected = BTreeSet::new();
     let mut attendance = Completeness::Full;
-    let mut route = GatherRoute::Servers;
+    let mut route = NodeRoute::Servers;
     for named in &procs {
         // The server of these procs waits for them, and `Action::Gather` waits for that server.
         if groups.is_elsewhere(&named.nspace) && groups.meets(source, named) {
@@ -607,8 +607,8 @@ fn participants(
             .job(&named.nspace)
             .filter(|_| clients.may_see(source, &named.nspace));
         let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
-        if job.spec.is_elsewhere(named.rank) {
-            route = GatherRoute::HostEnvironment;
+        if clients.route_to(named) == Some(NodeRoute::HostEnvironment) {
+            route = NodeRoute::HostEnvironment;
         }
         let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
         for (rank, life) in ranks {

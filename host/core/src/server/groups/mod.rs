@@ -278,7 +278,7 @@ impl ServerState {
         // Procs of this server alone need no coordinator.
         if procs
             .iter()
-            .any(|proc| self.groups.is_elsewhere(&proc.nspace))
+            .any(|proc| self.groups.is_at_others(&proc.nspace))
         {
             return self.connect_across(purpose, by, source, procs, infos);
         }
@@ -380,13 +380,16 @@ impl ServerState {
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.data.learn(data));
-                    let here = |procs: &&[Proc]| {
+                    let has_job = |procs: &&[Proc]| {
                         procs
                             .first()
                             .is_some_and(|proc| self.clients.has_job(&proc.nspace))
                     };
-                    let here: Vec<&[Proc]> = formed.members.of_each_job().filter(here).collect();
-                    for member in here.into_iter().flatten() {
+                    let of_jobs = formed.members.of_each_job().filter(has_job).flatten();
+                    let here: Vec<&Proc> = of_jobs
+                        .filter(|member| !self.clients.is_elsewhere(member))
+                        .collect();
+                    for member in here {
                         let ctx = ServerContext::new(&self.clients, &self.settings);
                         actions.extend(self.data.share(ctx, &self.groups, member));
                     }
@@ -399,6 +402,9 @@ impl ServerState {
                 GroupAction::Forget(jobs) => jobs
                     .iter()
                     .for_each(|nspace| self.data.drop_values_of_job(nspace)),
+                GroupAction::RefuseMessage { from, refusal } => {
+                    actions.push(Action::MessageRefused { from, refusal });
+                }
                 GroupAction::Notify { procs, code, infos } => {
                     let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
                     let infos = [vec![targets], infos].concat();
