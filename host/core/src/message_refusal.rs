@@ -11,6 +11,20 @@ pub enum MessageRefusal {
     /// Another server has announced the proc.
     #[error("{0} is a proc of another server")]
     TakenProc(Proc),
+    /// The sender has none of the procs of the fence.
+    #[error("sender has no procs of the fence")]
+    NoParticipant,
+    /// The sender does not decide about the fence.
+    #[error("sender is not the root of the fence")]
+    NotRoot,
+    /// The sender has counted further than servers can be apart.
+    #[error("fence {generation} of its procs is too far ahead; {begun} have begun here")]
+    Generation {
+        /// The generation in the message.
+        generation: u64,
+        /// The last one that has begun here.
+        begun: u64,
+    },
     /// The rank is not below the size of its job.
     #[error("{0} is beyond the size of its job")]
     NoProc(Proc),

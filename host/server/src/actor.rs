@@ -21,7 +21,6 @@ use crate::{
 };
 use peal_core::{
     MonotonicTime,
-    job::NodeRoute,
     log::LogOrigin,
     policy::Verdict,
     quota::{Quota, QuotaReport},
@@ -333,8 +332,8 @@ impl Actor {
             }
             ActorMessage::ServerJoined(server) => self.state.server_joined(server),
             ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
-            ActorMessage::Group { from, message } => {
-                self.state.group_message(from, message, self.now())
+            ActorMessage::Server { from, message } => {
+                self.state.server_message(from, message, self.now())
             }
             ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
             ActorMessage::GroupAnswered {
@@ -608,19 +607,13 @@ impl Actor {
                 }
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
-            Action::SendGroupMessage { to, message } => self.fabric.group(self.id, to, message),
+            Action::Send { to, message } => self.fabric.send(self.id, to, message),
             Action::Gather {
                 id,
                 purpose,
                 procs,
-                route,
                 contribution,
-            } => match route {
-                NodeRoute::Servers => self.gather(id, purpose, procs, contribution),
-                NodeRoute::HostEnvironment => {
-                    self.gather_by_host(id, purpose, &procs, contribution);
-                }
-            },
+            } => self.gather_by_host(id, purpose, &procs, contribution),
             Action::ModexReply { to, values } => {
                 if let Some(requester) = self.modex_requests.remove(&to) {
                     // A requester that no longer waits needs no answer.

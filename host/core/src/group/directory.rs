@@ -1,6 +1,10 @@
 //! Directory of jobs: the servers of their procs, their owners, and ended procs.
 use super::{JobSummary, ServerId, job_homes::JobHomes};
-use crate::rank_ranges::RankRanges;
+use crate::{
+    fence::Completeness,
+    rank_ranges::RankRanges,
+    server_fences::{SetKnowledge, SetServers},
+};
 use peal_model::{NamedProcs, Nspace, Proc, Rank, UserIdentity, rank};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -275,6 +279,47 @@ impl JobDirectory {
             Some(job) => job.homes.of(named.rank).into_iter().collect(),
             None => Vec::new(),
         }
+    }
+
+    /// Returns the servers that have the procs of a set.
+    pub(super) fn locate(&self, named: &NamedProcs) -> SetServers {
+        let mut at = SetServers::default();
+        for proc in named {
+            let Some(job) = self.jobs.get(&proc.nspace) else {
+                match self.whereabouts(proc) {
+                    ProcLocation::Ended => at.attendance = Completeness::Partial,
+                    _ => at.knowledge = SetKnowledge::Incomplete,
+                }
+                continue;
+            };
+            let (ended, missing) = if is_wildcard(proc.rank) {
+                at.servers.extend(job.homes.servers());
+                let missing = u64::from(job.facts.size).saturating_sub(job.homes.count());
+                // Most jobs miss no proc, and need no look at those that have ended.
+                let ended = if missing == 0 {
+                    0
+                } else {
+                    let ended = job.ended.iter();
+                    ended.filter(|rank| job.homes.of(**rank).is_none()).count() as u64
+                };
+                (ended, missing)
+            } else {
+                match job.homes.of(proc.rank) {
+                    Some(server) => {
+                        at.servers.insert(server);
+                        (0, 0)
+                    }
+                    None => (u64::from(job.ended.contains(&proc.rank)), 1),
+                }
+            };
+            if ended > 0 {
+                at.attendance = Completeness::Partial;
+            }
+            if ended < missing {
+                at.knowledge = SetKnowledge::Incomplete;
+            }
+        }
+        at
     }
 
     /// Returns the user that a job runs as.

@@ -30,9 +30,10 @@ impl JobHomes {
         self.servers.is_empty()
     }
 
-    /// Returns the servers that have announced the job.
+    /// Returns the servers that have procs of the job.
     pub(super) fn servers(&self) -> impl Iterator<Item = ServerId> {
-        self.servers.keys().copied()
+        let with_procs = self.servers.iter().filter(|(_, count)| **count > 0);
+        with_procs.map(|(server, _)| *server)
     }
 
     /// Returns true if no other server than this one has announced the job.

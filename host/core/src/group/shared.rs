@@ -1,9 +1,22 @@
 //! Data that members of a group may see of each other, also across servers.
-use super::{Groups, established::LocalGroup};
-use peal_model::{Info, JobInfo, Nspace, Proc, UserIdentity};
+use super::{Groups, ServerId, established::LocalGroup};
+use crate::server_fences::{SetLocator, SetServers};
+use peal_model::{Info, JobInfo, NamedProcs, Nspace, Proc, UserIdentity};
 use std::sync::Arc;
 
+impl SetLocator for Groups {
+    fn locate(&self, procs: &NamedProcs) -> SetServers {
+        self.directory.locate(procs)
+    }
+}
+
 impl Groups {
+    /// Returns the jobs that a server has procs of.
+    pub(crate) fn jobs_at(&self, server: ServerId) -> Vec<Nspace> {
+        let jobs = self.directory.of(server);
+        jobs.map(|(nspace, _, _)| nspace).collect()
+    }
+
     /// Returns the groups of a local proc.
     fn of(&self, member: &Proc) -> impl Iterator<Item = &LocalGroup> {
         self.known.values().filter(|known| known.has(member))

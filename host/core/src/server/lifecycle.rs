@@ -99,7 +99,7 @@ impl ServerState {
         self.events.add_pending_actions(ended);
         // After the parts that still look up the procs.
         self.clients.remove_job(nspace);
-        let answers = self.data.drop_job(nspace);
+        let answers = self.data.drop_job(&self.clients, &self.groups, nspace);
         let theirs = self.clients.connections_of_job(nspace);
         let given_back: Vec<Action> = theirs
             .into_iter()
@@ -306,7 +306,7 @@ impl ServerState {
                 *life = ProcPhase::Terminated;
                 // The departure was handled when the proc finalized. Only fences have waited for it
                 // since.
-                let gathered = self.data.proc_terminated(proc);
+                let gathered = self.data.proc_terminated(&self.clients, &self.groups, proc);
                 self.events.with_pending_actions(gathered)
             }
             Some(ProcPhase::Terminated | ProcPhase::Lost) | None => Vec::new(),
@@ -384,7 +384,7 @@ impl ServerState {
             .concat()
         };
         actions.extend(self.with_groups(begins_anew));
-        actions.extend(self.data.proc_restarts(proc));
+        actions.extend(self.data.proc_restarts(&self.clients, &self.groups, proc));
         self.events.with_pending_actions(actions)
     }
 
@@ -426,7 +426,7 @@ impl ServerState {
         self.events.free_proc(proc);
         let ended = self.monitors.end_proc(&self.clients, proc);
         self.events.add_pending_actions(ended);
-        let mut actions = self.data.proc_departed(&self.clients, proc);
+        let mut actions = self.data.proc_departed(&self.clients, &self.groups, proc);
         actions.extend(self.controls.checkpoint_lost(
             ServerContext::new(&self.clients, &self.settings),
             &mut self.events,

@@ -53,9 +53,10 @@ pub use crate::{
     fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
     job::{NodeRoute, ProcPhase},
     message_refusal::MessageRefusal,
-    modex::PutRefusal,
+    modex::{PutRefusal, PutSnapshot, PutVersion},
     request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
+    server_message::ServerMessage,
 };
 pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;
@@ -334,7 +335,7 @@ impl ServerState {
     /// groups.
     pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
         let ctx = ServerContext::new(&self.clients, &self.settings);
-        let mut actions = self.data.expire(now);
+        let mut actions = self.data.expire(ctx, &self.groups, now);
         actions.extend(self.events.report_due_losses(ctx, now));
         actions.extend(self.controls.expire(ctx, &mut self.events, now));
         actions.extend(self.monitors.tick(ctx, &mut self.events, now));
