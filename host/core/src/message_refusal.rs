@@ -11,6 +11,12 @@ pub enum MessageRefusal {
     /// Another server has announced the proc.
     #[error("{0} is a proc of another server")]
     TakenProc(Proc),
+    /// The proc is not one of the sender's.
+    #[error("{0} is no proc of the sender")]
+    ForeignProc(Proc),
+    /// The sender has no procs of the job.
+    #[error("sender has no procs of job {0:?}")]
+    NoPart(Nspace),
     /// The sender has none of the procs of the fence.
     #[error("sender has no procs of the fence")]
     NoParticipant,

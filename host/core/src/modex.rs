@@ -322,6 +322,34 @@ impl Modex {
         })
     }
 
+    /// Returns true if a proc has put a value for procs of other nodes; without a value that is
+    /// sought, if it has put any.
+    pub(crate) fn has_for_others(&self, proc: &Proc, sought: Option<&SoughtValue>) -> bool {
+        let has = |committed: &Committed| sought.is_none_or(|sought| committed.remote.has(sought));
+        self.committed.get(proc).is_some_and(has)
+    }
+
+    /// Returns true if a proc has put a value for procs of its own node only, so that those of other
+    /// nodes need not wait for it.
+    pub(crate) fn has_for_node_only(&self, proc: &Proc, sought: Option<&SoughtValue>) -> bool {
+        let has = |committed: &Committed| {
+            sought
+                .is_some_and(|sought| committed.local.has(sought) && !committed.remote.has(sought))
+        };
+        self.committed.get(proc).is_some_and(has)
+    }
+
+    /// Takes the gets that wait for a value of a proc.
+    pub(crate) fn give_up_sought(
+        &mut self,
+        proc: &Proc,
+        sought: Option<&SoughtValue>,
+    ) -> Vec<RequestId> {
+        let is_same = |held: &PendingGet| held.sought.as_ref() == sought;
+        let taken = take_held(&mut self.pending_gets, proc, is_same);
+        self.release(taken)
+    }
+
     /// Stores values from another server. An earlier snapshot than the one that is known changes
     /// nothing: fences of one proc may end in any order.
     pub(crate) fn learn(&mut self, PutSnapshot { values, version }: PutSnapshot) {

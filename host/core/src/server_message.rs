@@ -1,5 +1,5 @@
 //! Messages between servers.
-use crate::{group::GroupMessage, server_fences::FenceMessage};
+use crate::{group::GroupMessage, server::ModexMessage, server_fences::FenceMessage};
 
 /// A message from one server to another. Messages of one server to another arrive in order.
 #[derive(Clone, PartialEq, Debug)]
@@ -8,4 +8,6 @@ pub enum ServerMessage {
     Group(GroupMessage),
     /// About a fence.
     Fence(FenceMessage),
+    /// About values that procs have put.
+    Modex(ModexMessage),
 }

@@ -1,5 +1,5 @@
 //! Data that members of a group may see of each other, also across servers.
-use super::{Groups, ServerId, established::LocalGroup};
+use super::{Groups, ServerId, directory::ProcLocation, established::LocalGroup};
 use crate::server_fences::{SetLocator, SetServers};
 use peal_model::{Info, JobInfo, NamedProcs, Nspace, Proc, UserIdentity};
 use std::sync::Arc;
@@ -20,6 +20,22 @@ impl Groups {
     /// Returns the groups of a local proc.
     fn of(&self, member: &Proc) -> impl Iterator<Item = &LocalGroup> {
         self.known.values().filter(|known| known.has(member))
+    }
+
+    /// Returns the server that has a proc.
+    pub(crate) fn server_of(&self, proc: &Proc) -> Option<ServerId> {
+        self.directory.server_of(proc)
+    }
+
+    /// Returns true if a server has procs of a job.
+    pub(crate) fn has_procs_at(&self, nspace: &Nspace, server: ServerId) -> bool {
+        self.directory.has_procs_at(nspace, server)
+    }
+
+    /// Returns true if a proc has ended, as far as this server knows: one of its own procs, or one
+    /// that was lost with its server.
+    pub(crate) fn has_ended(&self, proc: &Proc) -> bool {
+        self.directory.whereabouts(proc) == ProcLocation::Ended
     }
 
     /// Returns true if there is no other server.

@@ -54,6 +54,7 @@ pub use crate::{
     job::{NodeRoute, ProcPhase},
     message_refusal::MessageRefusal,
     modex::{PutRefusal, PutSnapshot, PutVersion},
+    put_values::SoughtValue,
     request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
     server_message::ServerMessage,
@@ -61,8 +62,8 @@ pub use crate::{
 pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
-pub use data::ModexId;
 use data::{DataExchange, GetRequest};
+pub use data::{ModexId, ModexMessage};
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;

@@ -1,4 +1,4 @@
-//! Jobs that are placed over several servers: fences of their procs.
+//! Jobs that are placed over several servers: fences of their procs, and gets of their values.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,6 +7,7 @@
 )]
 mod cluster;
 mod fences;
+mod gets;
 #[path = "../group/random.rs"]
 #[allow(dead_code, reason = "the simulation of groups uses more of it")]
 mod random;

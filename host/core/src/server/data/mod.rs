@@ -2,9 +2,10 @@
 mod connect;
 mod node_exchange;
 mod over_servers;
+mod remote_gets;
 
-pub use self::node_exchange::ModexId;
-use self::node_exchange::NodeExchange;
+pub use self::{node_exchange::ModexId, remote_gets::ModexMessage};
+use self::{node_exchange::NodeExchange, remote_gets::RemoteGets};
 
 use super::{
     Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, PeerId, Purpose,
@@ -57,6 +58,7 @@ pub(super) struct DataExchange {
     server_fences: ServerFences,
     assemblages: Assemblages,
     nodes: NodeExchange,
+    remote_gets: RemoteGets,
     /// The latest time that a call brought.
     clock: MonotonicTime,
 }
@@ -77,6 +79,7 @@ impl DataExchange {
             ),
             assemblages: Assemblages::default(),
             nodes: NodeExchange::default(),
+            remote_gets: RemoteGets::default(),
             clock: MonotonicTime::default(),
         }
     }
@@ -108,6 +111,7 @@ impl DataExchange {
             self.modex.deadline(),
             self.fences.deadline(),
             self.server_fences.deadline(),
+            self.remote_gets.deadline(),
         ];
         held.into_iter().flatten().min()
     }
@@ -120,6 +124,7 @@ impl DataExchange {
         now: MonotonicTime,
     ) -> Vec<Action> {
         self.clock = now;
+        self.remote_gets.expire(now);
         let late = self.modex.expire(now).into_iter();
         let late = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT));
         let mut actions: Vec<Action> = late.collect();
@@ -173,6 +178,7 @@ impl DataExchange {
         );
         actions.extend(self.carry_out(clients, groups, steps));
         actions.extend(self.nodes.drop_job(nspace));
+        actions.extend(self.drop_remote_gets(nspace));
         actions
     }
 
@@ -199,6 +205,7 @@ impl DataExchange {
             self.nodes
                 .answer(proc, || values_for_others(&self.modex, proc)),
         );
+        actions.extend(self.answer_servers(proc, Some(code::PMIX_ERR_NOT_FOUND)));
         let may_return = clients.life(proc) == Some(ProcPhase::Finalized);
         actions.extend(
             self.gather_complete(clients, groups, |fences| match may_return {
@@ -273,9 +280,11 @@ impl DataExchange {
                 let remote = self
                     .nodes
                     .answer(source, || values_for_others(&self.modex, source));
+                let servers = self.answer_servers(source, None);
                 std::iter::once(reply(to, code::PMIX_SUCCESS))
                     .chain(local)
                     .chain(remote)
+                    .chain(servers)
                     .collect()
             }
         }
@@ -345,10 +354,9 @@ impl DataExchange {
         // Clients of OpenPMIx 5 add `pmix.optional` to gets that they send all the same. They
         // expect an answer at once.
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
-        let elsewhere = ctx
-            .clients
-            .job(&proc.nspace)
-            .is_some_and(|job| job.spec.node_of(proc.rank) == Some(ProcNode::Other));
+        // A proc that was lost with its server puts nothing any more.
+        let route = ctx.clients.route_to_rank(&proc);
+        let elsewhere = route.is_some_and(|_| !groups.has_ended(&proc));
         // Only the host environment sets reserved keys, and it has done so before the procs start.
         let may_come = (elsewhere || ctx.clients.may_put(&proc))
             && !sought
@@ -364,11 +372,18 @@ impl DataExchange {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         let deadline = now + timeout(infos).unwrap_or(ctx.settings.get_timeout);
+        self.clock = self.clock.max(now);
+        let asked = match route {
+            Some(NodeRoute::Servers) => {
+                self.ask_server(groups, &proc, sought.as_ref(), deadline, now)
+            }
+            Some(NodeRoute::HostEnvironment) if self.nodes.request(&proc) => {
+                vec![Action::Upcall(Upcall::DirectModex(proc.clone()))]
+            }
+            Some(NodeRoute::HostEnvironment) | None => Vec::new(),
+        };
         self.modex.hold(&proc, sought, to, deadline);
-        if elsewhere && self.nodes.request(&proc) {
-            return vec![Action::Upcall(Upcall::DirectModex(proc))];
-        }
-        Vec::new()
+        asked
     }
 
     /// Stores the values of a proc of another node, and answers the gets that wait for them. The

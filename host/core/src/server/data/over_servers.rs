@@ -110,7 +110,9 @@ impl DataExchange {
         let steps = self
             .server_fences
             .servers_changed(nspace, lost, groups, now);
-        self.carry_out(clients, groups, steps)
+        let mut actions = self.carry_out(clients, groups, steps);
+        actions.extend(self.gets_of_changed(groups, nspace, lost));
+        actions
     }
 
     /// Carries out steps of the fences between servers.

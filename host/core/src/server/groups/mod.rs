@@ -73,6 +73,11 @@ impl ServerState {
                 self.data
                     .fence_message(&self.clients, &self.groups, from, message, now)
             }
+            ServerMessage::Modex(message) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.data
+                    .modex_message(ctx, &self.groups, from, message, now)
+            }
         }
     }
 
