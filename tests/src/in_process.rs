@@ -1,6 +1,9 @@
 //! A real server in the process of a test, and clients of Peal's own, over real TCP.
 use peal_client::{Client, Environment, Handler, HandlerOutcome};
-use peal_core::{class::ClassFilter, job::JobSpec};
+use peal_core::{
+    class::ClassFilter,
+    job::{JobSpec, NodeRanks},
+};
 use peal_helper::PrivilegedHelper;
 use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, UserIdentity, code};
@@ -55,6 +58,7 @@ pub struct Node {
     /// The server.
     pub server: Server,
     nspace: Nspace,
+    hostname: String,
 }
 
 /// Modules of a server, and the observer of their notices.
@@ -68,7 +72,7 @@ pub struct Modules {
 
 impl Node {
     /// Starts a server for a job of this name and size, joined to the other servers of its
-    /// transport.
+    /// transport. A job of no procs is not added.
     pub async fn start(
         settings: ServerSettings,
         fabric: &Arc<InProcessTransport>,
@@ -126,9 +130,42 @@ impl Node {
         let node = Node {
             server,
             nspace: Nspace::new(job).unwrap(),
+            hostname: "node".to_owned(),
         };
-        node.add_job(job, size).await;
+        if size > 0 {
+            node.add_job(job, size).await;
+        }
         node
+    }
+
+    /// Starts the servers of these nodes, and a job whose ranks are on them. Each node is its name
+    /// and its ranks.
+    pub async fn placed(job: &str, placement: &[(&str, &[u32])]) -> Vec<Node> {
+        let fabric = InProcessTransport::new();
+        let (uid, gid) = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let ranks = placement.iter().map(|(hostname, ranks)| NodeRanks {
+            hostname: (*hostname).to_owned(),
+            ranks: ranks.iter().copied().map(Rank).collect(),
+        });
+        let ranks: Vec<NodeRanks> = ranks.collect();
+        let mut nodes = Vec::new();
+        for (hostname, _) in placement {
+            let mut node = Node::start(ServerSettings::default(), &fabric, job, 0).await;
+            node.hostname = (*hostname).to_owned();
+            let spec = JobSpec::on_nodes(
+                node.nspace.clone(),
+                ranks.clone(),
+                *hostname,
+                UserIdentity { uid, gid },
+            );
+            let added = node.server.handle().add_job(spec.unwrap()).await;
+            added.unwrap();
+            nodes.push(node);
+        }
+        nodes
     }
 
     /// Adds a job of the same user.
@@ -168,7 +205,7 @@ impl Node {
         let mut command = Command::new(program);
         let variables = client_environment(
             &self.nspace,
-            "node",
+            &self.hostname,
             Rank(rank),
             &self.server.uri().to_string(),
         );

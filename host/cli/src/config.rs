@@ -305,6 +305,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_put_bytes_total: server.put_bytes_total(),
             max_pending_gets: server.max_pending_gets,
             max_fences: server.max_fences,
+            max_fence_set_procs: server.max_fence_set_procs,
             max_registrations: server.max_registrations,
             max_connections_per_proc: server.max_connections_per_proc,
             monitoring: match server.monitoring {

@@ -103,6 +103,9 @@ settings! {
         max_pending_gets "server.max_pending_gets": usize = 4096, Number(0, MILLION), "64";
         /// Maximum number of fences in which one proc waits at the same time.
         max_fences "server.max_fences": usize = 64, Number(1, MILLION), "8";
+        /// Maximum number of procs that the fences of one job over several servers name together. Each
+        /// set of procs counts once, however often it meets.
+        max_fence_set_procs "server.max_fence_set_procs": usize = 1 << 20, Number(1, 64 * MILLION), "65536";
         /// Maximum number of codes and filters that one client has registered.
         max_registrations "server.max_registrations": usize = 65_536, Number(1, MILLION), "1000";
         /// Maximum number of connections of one proc, those of its clones included.

@@ -3,9 +3,11 @@
 use crate::{
     MonotonicTime,
     deadlines::Deadlines,
+    job::NodeRoute,
+    modex::PutSnapshot,
     request_id::{PeerId, RequestId},
 };
-use peal_model::{NamedProcs, Nspace, Proc, RankData};
+use peal_model::{NamedProcs, Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifier of a fence on this server, as the server transport knows it.
@@ -40,19 +42,11 @@ pub enum Collect {
     Nothing,
 }
 
-/// The way by which a collective reaches participants of other nodes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum GatherRoute {
-    /// The server transport: all participants are procs of Peal's servers.
-    Servers,
-    /// The host environment, which has placed some participants on other nodes.
-    HostEnvironment,
-}
-
 /// The completeness of a collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Completeness {
     /// All participants arrived.
+    #[default]
     Full,
     /// A participant ended before it arrived.
     Partial,
@@ -70,12 +64,23 @@ impl Completeness {
 }
 
 /// The contribution of one server, or of all other servers, to a fence.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct FenceContribution {
     /// Values that its procs have put for procs of other servers.
-    pub data: Vec<RankData>,
+    pub data: Vec<PutSnapshot>,
     /// The completeness of its procs.
     pub attendance: Completeness,
+}
+
+/// The way of a collective to its participants on other nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FenceReach {
+    /// There are none.
+    ThisServer,
+    /// Other servers have some. The collective has this generation there.
+    Servers(u64),
+    /// The host environment has placed some.
+    HostEnvironment,
 }
 
 #[derive(Debug)]
@@ -83,7 +88,7 @@ struct Fence {
     id: FenceId,
     purpose: Purpose,
     procs: NamedProcs,
-    route: GatherRoute,
+    reach: FenceReach,
     missing: BTreeSet<Proc>,
     arrived: BTreeSet<Proc>,
     waiting: Vec<RequestId>,
@@ -98,7 +103,7 @@ pub(crate) struct LocallyComplete {
     pub(crate) id: FenceId,
     pub(crate) purpose: Purpose,
     pub(crate) procs: NamedProcs,
-    pub(crate) route: GatherRoute,
+    pub(crate) reach: FenceReach,
     pub(crate) arrived: Vec<Proc>,
     pub(crate) collect: Collect,
     pub(crate) attendance: Completeness,
@@ -110,6 +115,8 @@ pub(crate) struct FenceArrival {
     pub(crate) proc: Proc,
     pub(crate) request: RequestId,
     pub(crate) collect: Collect,
+    /// The time of the arrival.
+    pub(crate) at: MonotonicTime,
     pub(crate) deadline: Option<MonotonicTime>,
 }
 
@@ -119,6 +126,7 @@ pub(crate) struct CompletedFence {
     pub(crate) purpose: Purpose,
     /// The named procs.
     pub(crate) procs: NamedProcs,
+    pub(crate) reach: FenceReach,
     /// The local procs that arrived.
     pub(crate) arrived: BTreeSet<Proc>,
     pub(crate) waiting: Vec<RequestId>,
@@ -134,8 +142,8 @@ pub(crate) struct Participants {
     pub(crate) expected: BTreeSet<Proc>,
     /// Partial if one of them has ended already.
     pub(crate) attendance: Completeness,
-    /// The way to the others.
-    pub(crate) route: GatherRoute,
+    /// The way to the others, if there are any.
+    pub(crate) route: Option<NodeRoute>,
 }
 
 /// All pending fences.
@@ -174,12 +182,17 @@ impl Fences {
     }
 
     /// Starts a fence.
-    pub(crate) fn start(&mut self, purpose: Purpose, participants: Participants) -> FenceId {
+    pub(crate) fn start(
+        &mut self,
+        purpose: Purpose,
+        participants: Participants,
+        reach: FenceReach,
+    ) -> FenceId {
         let Participants {
             procs,
             expected,
             attendance,
-            route,
+            route: _,
         } = participants;
         // Never reused: a result may still come for a fence that has ended.
         self.next += 1;
@@ -192,7 +205,7 @@ impl Fences {
             id,
             purpose,
             procs,
-            route,
+            reach,
             missing,
             arrived,
             waiting,
@@ -202,6 +215,11 @@ impl Fences {
         };
         self.open.insert(id, fence);
         id
+    }
+
+    /// Returns a fence that misses no proc from its start on.
+    pub(crate) fn complete_at_start(&self, id: FenceId) -> Option<LocallyComplete> {
+        self.open.get(&id)?.complete()
     }
 
     /// Returns true if a proc waits in the maximum number of fences.
@@ -277,6 +295,7 @@ impl Fences {
         let Fence {
             purpose,
             procs,
+            reach,
             arrived,
             waiting,
             attendance,
@@ -285,22 +304,20 @@ impl Fences {
         Some(CompletedFence {
             purpose,
             procs,
+            reach,
             arrived,
             waiting,
             attendance,
         })
     }
 
-    /// Removes fences and returns the waiting requests.
-    fn give_up(&mut self, gone: Vec<FenceId>) -> Vec<RequestId> {
-        gone.into_iter()
-            .filter_map(|id| self.finish(id))
-            .flat_map(|finished| finished.waiting)
-            .collect()
+    /// Removes fences and returns them.
+    fn give_up(&mut self, gone: Vec<FenceId>) -> Vec<CompletedFence> {
+        gone.into_iter().filter_map(|id| self.finish(id)).collect()
     }
 
-    /// Removes the connects that an ended proc takes part in. Returns the waiting requests.
-    pub(crate) fn unconnectable(&mut self, proc: &Proc) -> Vec<RequestId> {
+    /// Removes the connects that an ended proc takes part in, and returns them.
+    pub(crate) fn unconnectable(&mut self, proc: &Proc) -> Vec<CompletedFence> {
         // Arrived procs count, too: the others would be connected with a proc that has ended.
         let has_part =
             |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
@@ -313,7 +330,8 @@ impl Fences {
         self.give_up(gone)
     }
 
-    /// Removes a closed connection. A fence that has no waiting request left is removed, too.
+    /// Removes a closed connection. A fence that has no waiting request left is removed, too, unless
+    /// other servers wait for it.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         let mut deserted = Vec::new();
         for fence in self
@@ -324,15 +342,16 @@ impl Fences {
             fence.waiting.retain(|request| request.peer != peer);
             // A fence that misses no proc is being gathered. It stays, because the values of other
             // servers are stored only for a fence that exists.
-            if fence.waiting.is_empty() && !fence.missing.is_empty() {
+            let is_awaited = matches!(fence.reach, FenceReach::Servers(_));
+            if fence.waiting.is_empty() && !fence.missing.is_empty() && !is_awaited {
                 deserted.push(fence.id);
             }
         }
         deserted.into_iter().for_each(|id| drop(self.finish(id)));
     }
 
-    /// Removes the fences that name a removed job. Returns the waiting requests.
-    pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
+    /// Removes the fences that name a removed job, and returns them.
+    pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<CompletedFence> {
         let names = |fence: &&Fence| fence.procs.iter().any(|proc| proc.nspace == *nspace);
         let gone: Vec<FenceId> = self
             .open
@@ -344,8 +363,8 @@ impl Fences {
     }
 
     /// Removes the fences that a restarted proc takes part in, because its new process does not
-    /// know them. Returns the waiting requests.
-    pub(crate) fn drop_proc(&mut self, proc: &Proc) -> Vec<RequestId> {
+    /// know them. Returns the fences.
+    pub(crate) fn drop_proc(&mut self, proc: &Proc) -> Vec<CompletedFence> {
         let has_part =
             |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
         let gone: Vec<FenceId> = self
@@ -357,8 +376,8 @@ impl Fences {
         self.give_up(gone)
     }
 
-    /// Removes the fences that are past their deadline. Returns the waiting requests.
-    pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
+    /// Removes the fences that are past their deadline, and returns them.
+    pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<CompletedFence> {
         // The sorted deadlines spare a look at every fence at each tick.
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
@@ -384,7 +403,7 @@ impl Fence {
             id: self.id,
             purpose: self.purpose,
             procs: self.procs.clone(),
-            route: self.route,
+            reach: self.reach,
             arrived: self.arrived.iter().cloned().collect(),
             collect: self.collect,
             attendance: self.attendance,

@@ -1,4 +1,5 @@
 //! Jobs as their server knows them.
+use crate::rank_ranges::RankRanges;
 use peal_model::{
     DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
     UserIdentity, Value, key, rank,
@@ -34,11 +35,21 @@ pub struct JobSpec {
 pub enum JobPlacement {
     /// All procs are on this node. The server derives the job data from the [`JobSpec`].
     ThisNode,
-    /// Another host environment has placed the procs, on this and other nodes.
+    /// The host environment has placed the procs on this and other nodes.
     Registered(Arc<RegisteredJob>),
 }
 
-/// A job as a host environment has registered it with `PMIx_server_register_nspace`.
+/// The way to procs of other nodes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NodeRoute {
+    /// The server transport: servers of Peal have the procs.
+    Servers,
+    /// The host environment.
+    HostEnvironment,
+}
+
+/// A job with procs on several nodes: registered with `PMIx_server_register_nspace`, or placed on
+/// nodes with servers of Peal.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RegisteredJob {
     /// The number of procs on all nodes.
@@ -47,6 +58,8 @@ pub struct RegisteredJob {
     pub local: BTreeSet<Rank>,
     /// The nodes of all procs, as far as they are known.
     pub nodes: Vec<NodeRanks>,
+    /// The way to procs of other nodes.
+    pub route: NodeRoute,
     /// The job data.
     pub entries: Vec<JobEntry>,
     /// The party that monitors procs on several nodes.
@@ -136,6 +149,14 @@ impl JobSpec {
         }
     }
 
+    /// Returns the ranks of this node as ranges.
+    pub(crate) fn local_ranges(&self) -> RankRanges {
+        match &self.placement {
+            JobPlacement::ThisNode => RankRanges::below(self.size()),
+            JobPlacement::Registered(job) => job.local.iter().copied().collect(),
+        }
+    }
+
     /// Returns the ranks on a node; without a name, on this node.
     pub fn ranks_on(&self, node: Option<&str>) -> Vec<Rank> {
         match (node, &self.placement) {
@@ -178,6 +199,15 @@ impl JobSpec {
                 Some(&node.hostname)
             }
             _ => Some(&self.hostname),
+        }
+    }
+
+    /// Returns the way to procs of other nodes.
+    pub fn route(&self) -> NodeRoute {
+        match &self.placement {
+            // There are none. Servers of the transport may have procs of other jobs.
+            JobPlacement::ThisNode => NodeRoute::Servers,
+            JobPlacement::Registered(job) => job.route,
         }
     }
 

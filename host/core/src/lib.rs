@@ -14,6 +14,7 @@
 //! - [`quota`], [`fair_queue`]: resources that are charged to users, and turns of users.
 //! - [`supported`]: supported attributes.
 //! - [`group`]: groups across servers.
+//! - [`server_fences`]: fences of procs that several servers have.
 //! - [`server`]: requests of clients: life cycle, modex, fences, events and retained events.
 
 /// The harness of the tests calls this crate by its name, as the tests outside of it do.
@@ -39,6 +40,7 @@ pub mod job_control;
 mod job_data;
 pub mod job_registration;
 pub mod log;
+mod message_refusal;
 mod modex;
 pub mod monitor;
 pub mod order;
@@ -49,10 +51,13 @@ pub mod psets;
 pub mod published;
 mod put_values;
 pub mod quota;
+pub mod rank_ranges;
 pub mod registration;
 mod request_id;
 mod retained;
 pub mod server;
+pub mod server_fences;
+mod server_message;
 pub mod supported;
 pub mod targets;
 pub mod termination;

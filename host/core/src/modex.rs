@@ -42,6 +42,30 @@ pub enum PutRefusal {
     },
 }
 
+/// Order of the commits of one proc, as its server counts them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PutVersion(pub u64);
+
+/// The values that a proc has put for procs of other nodes, as they were at one time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PutSnapshot {
+    /// The values.
+    pub values: RankData,
+    /// Tells a later snapshot from an earlier one, which may arrive after it; none where no order is
+    /// known.
+    pub version: Option<PutVersion>,
+}
+
+impl From<RankData> for PutSnapshot {
+    /// Returns values whose order is not known.
+    fn from(values: RankData) -> PutSnapshot {
+        PutSnapshot {
+            values,
+            version: None,
+        }
+    }
+}
+
 /// The committed values of a proc. Values of global scope are in both sets.
 #[derive(Debug, Default)]
 struct Committed {
@@ -51,6 +75,8 @@ struct Committed {
     /// proc.
     remote: PutValues,
     audience: PutVisibility,
+    /// The last commit, or the latest snapshot of another server.
+    version: Option<PutVersion>,
     /// Memory of both, in bytes.
     bytes: usize,
     /// The user that is charged.
@@ -105,6 +131,8 @@ pub(crate) struct Modex {
     deadlines: Deadlines,
     max_bytes: usize,
     charged: UserBytes,
+    /// Number of commits of all procs.
+    commits: u64,
 }
 
 /// The user that is charged for values, and the limits on the bytes of that user's values and of all
@@ -131,6 +159,7 @@ impl Modex {
             deadlines,
             max_bytes,
             charged: UserBytes::default(),
+            commits: 0,
         }
     }
 
@@ -203,6 +232,9 @@ impl Modex {
             // The proc may have joined a group before it committed anything.
             committed.audience = PutVisibility::Group;
         }
+        // Counted for all procs together: a proc that restarts goes on from its former values.
+        self.commits += 1;
+        committed.version = Some(PutVersion(self.commits));
         committed.uid = uid;
         committed.local.extend(local);
         committed.remote.extend(remote);
@@ -279,19 +311,56 @@ impl Modex {
     }
 
     /// Returns the values that a proc has put for other nodes, to be exchanged in a fence.
-    pub(crate) fn for_others(&self, proc: &Proc) -> Option<RankData> {
+    pub(crate) fn for_others(&self, proc: &Proc) -> Option<PutSnapshot> {
         let committed = self.committed.get(proc)?;
-        Some(RankData {
-            proc: proc.clone(),
-            kvals: committed.remote.kvals().collect(),
+        Some(PutSnapshot {
+            values: RankData {
+                proc: proc.clone(),
+                kvals: committed.remote.kvals().collect(),
+            },
+            version: committed.version,
         })
     }
 
-    /// Stores values from another server.
-    pub(crate) fn learn(&mut self, data: RankData) {
-        let committed = self.committed.entry(data.proc).or_default();
+    /// Returns true if a proc has put a value for procs of other nodes; without a value that is
+    /// sought, if it has put any.
+    pub(crate) fn has_for_others(&self, proc: &Proc, sought: Option<&SoughtValue>) -> bool {
+        let has = |committed: &Committed| sought.is_none_or(|sought| committed.remote.has(sought));
+        self.committed.get(proc).is_some_and(has)
+    }
+
+    /// Returns true if a proc has put a value for procs of its own node only, so that those of other
+    /// nodes need not wait for it.
+    pub(crate) fn has_for_node_only(&self, proc: &Proc, sought: Option<&SoughtValue>) -> bool {
+        let has = |committed: &Committed| {
+            sought
+                .is_some_and(|sought| committed.local.has(sought) && !committed.remote.has(sought))
+        };
+        self.committed.get(proc).is_some_and(has)
+    }
+
+    /// Takes the gets that wait for a value of a proc.
+    pub(crate) fn give_up_sought(
+        &mut self,
+        proc: &Proc,
+        sought: Option<&SoughtValue>,
+    ) -> Vec<RequestId> {
+        let is_same = |held: &PendingGet| held.sought.as_ref() == sought;
+        let taken = take_held(&mut self.pending_gets, proc, is_same);
+        self.release(taken)
+    }
+
+    /// Stores values from another server. An earlier snapshot than the one that is known changes
+    /// nothing: fences of one proc may end in any order.
+    pub(crate) fn learn(&mut self, PutSnapshot { values, version }: PutSnapshot) {
+        let RankData { proc, kvals } = values;
+        let committed = self.committed.entry(proc).or_default();
+        if version.is_some() && version < committed.version {
+            return;
+        }
+        committed.version = version.or(committed.version);
         committed.answer = None;
-        for kval in data.kvals {
+        for kval in kvals {
             // The other server has checked the limits as this one does.
             let _ = committed.local.insert(kval);
         }

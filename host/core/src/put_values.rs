@@ -9,7 +9,7 @@ const MAX_QUALIFIED: usize = 256;
 /// The value that a get seeks: a key, and the qualifiers that the value must have. Without
 /// qualifiers, a value that has none.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct SoughtValue {
+pub struct SoughtValue {
     pub(crate) key: Key,
     qualifiers: Vec<Info>,
 }

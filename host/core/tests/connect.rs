@@ -9,7 +9,7 @@ mod support;
 
 use peal_core::{
     MonotonicTime,
-    server::{Action, Completeness, FenceContribution, StateSettings},
+    server::{Action, StateSettings},
 };
 use peal_model::{
     Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, UserIdentity, Value, code, key,
@@ -65,18 +65,7 @@ impl ConnectedProcs {
 
     fn ask(&mut self, who: usize, request: Request) -> Vec<Action> {
         let (_, actions) = self.stage.request(self.stage.peers[who], request);
-        let actions = self.stage.accept_registrations(actions);
-        let gathered = |action| match action {
-            Action::Gather { id, .. } => self.stage.server.gathered(
-                id,
-                Ok(FenceContribution {
-                    data: Vec::new(),
-                    attendance: Completeness::Full,
-                }),
-            ),
-            action => vec![action],
-        };
-        actions.into_iter().flat_map(gathered).collect()
+        self.stage.accept_registrations(actions)
     }
 
     /// All present procs of these call; returns their answers.

@@ -25,8 +25,8 @@ use peal_core::{
     policy::Verdict,
     quota::{Quota, QuotaReport},
     server::{
-        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, GatherRoute,
-        ModexId, PeerId, PutRefusal, RequestId, ServerState,
+        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, ModexId,
+        PeerId, PutRefusal, RequestId, ServerState,
     },
     user_scope::UserScope,
 };
@@ -91,6 +91,8 @@ pub(crate) struct Actor {
     pub(crate) handle: ServerHandle,
     /// Limit of the log lines about refused values, since a proc may cause any number of them.
     pub(crate) refused_puts: TraceRateLimit,
+    /// Limit of the log lines about refused messages of other servers.
+    pub(crate) refused_messages: TraceRateLimit,
 }
 
 impl Actor {
@@ -330,8 +332,8 @@ impl Actor {
             }
             ActorMessage::ServerJoined(server) => self.state.server_joined(server),
             ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
-            ActorMessage::Group { from, message } => {
-                self.state.group_message(from, message, self.now())
+            ActorMessage::Server { from, message } => {
+                self.state.server_message(from, message, self.now())
             }
             ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
             ActorMessage::GroupAnswered {
@@ -581,6 +583,17 @@ impl Actor {
                     status,
                 });
             }
+            Action::MessageRefused { from, refusal } => {
+                self.metrics.counters().server_messages_refused.count();
+                match self.refused_messages.allow(Instant::now()) {
+                    Some(left_out) => {
+                        tracing::warn!(from = from.0, %refusal, left_out, "message of another server refused")
+                    }
+                    None => {
+                        tracing::debug!(from = from.0, %refusal, "message of another server refused")
+                    }
+                }
+            }
             Action::PutRefused { proc, refusal } => {
                 self.metrics.counters().puts_refused.count();
                 if let PutRefusal::User { uid, .. } | PutRefusal::Total { uid, .. } = refusal {
@@ -594,19 +607,13 @@ impl Actor {
                 }
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
-            Action::SendGroupMessage { to, message } => self.fabric.group(self.id, to, message),
+            Action::Send { to, message } => self.fabric.send(self.id, to, message),
             Action::Gather {
                 id,
                 purpose,
                 procs,
-                route,
                 contribution,
-            } => match route {
-                GatherRoute::Servers => self.gather(id, purpose, procs, contribution),
-                GatherRoute::HostEnvironment => {
-                    self.gather_by_host(id, purpose, &procs, contribution);
-                }
-            },
+            } => self.gather_by_host(id, purpose, &procs, contribution),
             Action::ModexReply { to, values } => {
                 if let Some(requester) = self.modex_requests.remove(&to) {
                     // A requester that no longer waits needs no answer.

@@ -10,7 +10,7 @@ use crate::{
 };
 use peal_core::{
     defaults::Defaults,
-    group::{GroupKey, GroupMessage, GroupOperation, HostGroupAnswer, ServerId},
+    group::{GroupKey, GroupOperation, HostGroupAnswer, ServerId},
     job::{JobProgress, JobSpec, ProcPhase},
     job_control::{ControlId, ControlResult, NotDone},
     log::LogOrigin,
@@ -19,7 +19,7 @@ use peal_core::{
     psets::PsetError,
     server::{
         DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId, PeerId,
-        RaisingOwner, RequestId, Seq, UsageFound,
+        RaisingOwner, RequestId, Seq, ServerMessage, UsageFound,
     },
     user_scope::UserScope,
 };
@@ -85,9 +85,9 @@ pub(crate) enum ActorMessage {
     },
     ServerJoined(ServerId),
     ServerLeft(ServerId),
-    Group {
+    Server {
         from: ServerId,
-        message: GroupMessage,
+        message: ServerMessage,
     },
     Gathered {
         id: FenceId,
@@ -411,9 +411,9 @@ impl ServerHandle {
         self.send(ActorMessage::ServerLeft(server));
     }
 
-    /// Passes on a message of another server about groups.
-    pub(crate) fn group_message(&self, from: ServerId, message: GroupMessage) {
-        self.send(ActorMessage::Group { from, message });
+    /// Passes on a message of another server.
+    pub(crate) fn server_message(&self, from: ServerId, message: ServerMessage) {
+        self.send(ActorMessage::Server { from, message });
     }
 
     pub(crate) fn answer(&self, to: RequestId, reply: Reply) {

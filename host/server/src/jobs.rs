@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::oneshot;
 
 impl Actor {
-    /// Registers a job with the server transport, the host environment and the state.
+    /// Registers a job with the host environment and the state, which tells other servers.
     pub(crate) fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
         // Sorted, so that a job is found quickly.
         let Err(at) = self
@@ -25,7 +25,6 @@ impl Actor {
         else {
             return Err(AddJobError::Exists(spec.nspace));
         };
-        self.fabric.hosts(self.id, spec.nspace.clone());
         // Events in the chains keep the list of the time when they were raised.
         let mut jobs = (*self.jobs).clone();
         jobs.insert(at, (spec.nspace.clone(), spec.identity));
@@ -36,12 +35,11 @@ impl Actor {
         Ok(())
     }
 
-    /// Removes a job from the server transport, the host environment and the state.
+    /// Removes a job from the host environment and the state, which tells other servers.
     pub(crate) fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         // First, because the state does not know the user of the lost procs afterwards.
         let losses = self.state.report_losses_of(nspace);
         self.act_all(losses);
-        self.fabric.forgets(self.id, nspace);
         self.host.job_removed(nspace);
         self.processes.forget_job(nspace);
         self.jobs = Arc::new(

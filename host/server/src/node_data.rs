@@ -5,7 +5,7 @@
 //! a frame with its length.
 use peal_core::{
     group::{NodeContribution, NodeFailure, NodeParticipant},
-    server::{Completeness, FenceContribution},
+    server::{Completeness, FenceContribution, PutSnapshot},
 };
 use peal_model::{Bytes, Info, Infos, Proc, RankData, Status, Value, code, key};
 use peal_stub::{CodecError, FrameLimit, MessageDecoder};
@@ -45,12 +45,14 @@ impl<T> NodeData<T> {
 impl NodeData<NodeValues> {
     /// Creates the contribution of this server to a collective.
     pub(crate) fn of_fence(contribution: FenceContribution) -> NodeData<NodeValues> {
+        // The host environment carries one collective after the other, so their order is known.
+        let own = contribution.data.into_iter().map(|data| data.values);
         NodeData::of(NodeValues {
             attendance: match contribution.attendance {
                 Completeness::Full => Attendance::Full,
                 Completeness::Partial => Attendance::Partial,
             },
-            values: contribution.data,
+            values: own.collect(),
         })
     }
 
@@ -141,7 +143,8 @@ pub(crate) fn decode_contributions(bytes: &Bytes) -> Result<FenceContribution, S
         attendance: Completeness::Full,
     };
     for data in decode_all::<NodeValues>(bytes)? {
-        all.data.extend(data.values);
+        all.data
+            .extend(data.values.into_iter().map(PutSnapshot::from));
         if data.attendance == Attendance::Partial {
             all.attendance = Completeness::Partial;
         }
@@ -183,10 +186,10 @@ mod tests {
 
     fn contribution(rank: u32, attendance: Completeness) -> FenceContribution {
         FenceContribution {
-            data: vec![RankData {
+            data: vec![PutSnapshot::from(RankData {
                 proc: Proc::new(Nspace::new("job").unwrap(), Rank(rank)),
                 kvals: vec![Kval::new(KeyName("test.a"), Value::Uint32(rank))],
-            }],
+            })],
             attendance,
         }
     }

@@ -17,7 +17,7 @@ use peal_core::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Info, Infos, Key, LogRequest, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key,
+    Info, Infos, Key, LogRequest, Proc, Query, Reply, Request, Status, Value, code, key,
 };
 use std::{
     sync::Arc,
@@ -26,22 +26,6 @@ use std::{
 use tracing::Instrument;
 
 impl Actor {
-    /// Exchanges the contributions to a fence with other servers.
-    pub(crate) fn gather(
-        &mut self,
-        id: FenceId,
-        purpose: Purpose,
-        procs: NamedProcs,
-        contribution: FenceContribution,
-    ) {
-        let fabric = self.fabric.clone();
-        let me = self.id;
-        self.process_answer(async move {
-            let outcome = fabric.gather(me, purpose, procs, contribution).await;
-            ActorMessage::Gathered { id, outcome }
-        });
-    }
-
     /// Exchanges the contributions to a fence with other nodes, through the host environment.
     pub(crate) fn gather_by_host(
         &mut self,
@@ -69,7 +53,8 @@ impl Actor {
         self.process_answer(async move {
             let request = async {
                 let values = host.direct_modex(proc.clone()).await?;
-                Ok(node_data::decode_contributions(&values)?.data)
+                let all = node_data::decode_contributions(&values)?;
+                Ok(all.data.into_iter().map(|data| data.values).collect())
             };
             let values = request.await;
             ActorMessage::ModexReceived { proc, values }

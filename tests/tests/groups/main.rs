@@ -4,6 +4,7 @@ mod clients;
 mod connect;
 mod invitations;
 mod libpmix;
+mod placed;
 mod policies;
 mod process_sets;
 mod servers;

@@ -1,11 +1,12 @@
 //! The coordinator's part of [`Groups`]: messages of servers, decisions about them, and their
 //! distribution to the servers concerned.
 use super::{
-    CoordinatorContext, CoordinatorRequest, GroupAction, GroupMessage, Groups, Participation,
-    ServerId,
+    CoordinatorContext, CoordinatorRequest, GroupAction, GroupMessage, Groups, JobSummary,
+    Participation, ServerId,
     coordinator_state::{CoordinatorAction, CoordinatorState},
+    directory::ClaimRefusal,
 };
-use crate::MonotonicTime;
+use crate::{MonotonicTime, message_refusal::MessageRefusal, rank_ranges::RankRanges};
 use peal_model::{Info, Nspace, Proc, Status};
 use std::collections::BTreeMap;
 
@@ -13,17 +14,18 @@ impl Groups {
     /// Handles a message of another server or of this one.
     pub(super) fn take(&mut self, from: ServerId, message: GroupMessage, now: MonotonicTime) {
         match message {
-            GroupMessage::Job { nspace, facts } => {
-                self.directory.add(nspace.clone(), from, facts);
-                self.knows_job(&nspace, now);
-            }
+            GroupMessage::Job {
+                nspace,
+                facts,
+                ranks,
+            } => self.learn_job(from, &nspace, facts, &ranks, now),
             GroupMessage::JobGone(nspace) => {
                 // First, so that the decisions below find the procs ended.
-                let procs = self.directory.remove(&nspace);
-                self.watches.forget_job(&nspace);
+                let procs = self.directory.remove(&nspace, from);
+                self.watches.forget_watched(&nspace, from);
                 self.remove_terminated(&procs, now);
             }
-            GroupMessage::Watch(nspace) if self.directory.is_at(&nspace, self.me) => {
+            GroupMessage::Watch(nspace) if self.directory.has_procs_at(&nspace, self.me) => {
                 self.watches.add(nspace, from)
             }
             // The job was removed while the message was on its way.
@@ -48,6 +50,39 @@ impl Groups {
                 self.fail(&key, operation, refused, &failure);
             }
             GroupMessage::Notify { procs, code, infos } => self.notify(procs, code, infos),
+        }
+    }
+
+    /// Handles another server's announcement of a job.
+    fn learn_job(
+        &mut self,
+        from: ServerId,
+        nspace: &Nspace,
+        facts: JobSummary,
+        ranks: &RankRanges,
+        now: MonotonicTime,
+    ) {
+        match self.directory.claim(nspace, from, facts, ranks) {
+            Ok(arrived) => {
+                // Procs of an earlier job of this name may have ended there.
+                for rank in arrived {
+                    self.directory
+                        .mark_running(&Proc::new(nspace.clone(), rank));
+                }
+                self.knows_job(nspace, now);
+            }
+            Err(refusal) => {
+                let refusal = match refusal {
+                    ClaimRefusal::OtherJob => MessageRefusal::OtherJob(nspace.clone()),
+                    ClaimRefusal::TakenRank(rank) => {
+                        MessageRefusal::TakenProc(Proc::new(nspace.clone(), rank))
+                    }
+                    ClaimRefusal::NoRank(rank) => {
+                        MessageRefusal::NoProc(Proc::new(nspace.clone(), rank))
+                    }
+                };
+                self.refuse_message(from, refusal);
+            }
         }
     }
 
@@ -158,7 +193,7 @@ impl Groups {
                 let mut at: BTreeMap<ServerId, Vec<Proc>> = BTreeMap::new();
                 for proc in procs {
                     // Procs of a removed job have no server, and nobody to tell.
-                    if let Some(server) = self.directory.home(&proc.nspace) {
+                    if let Some(server) = self.directory.home(&proc) {
                         at.entry(server).or_default().push(proc);
                     }
                 }
@@ -187,6 +222,12 @@ impl Groups {
         } else if self.servers.contains(&to) {
             self.send(to, message);
         }
+    }
+
+    /// Reports a message of another server that is refused.
+    pub(super) fn refuse_message(&mut self, from: ServerId, refusal: MessageRefusal) {
+        self.steps
+            .push(GroupAction::RefuseMessage { from, refusal });
     }
 
     pub(super) fn notify(&mut self, procs: Vec<Proc>, code: Status, infos: Vec<Info>) {

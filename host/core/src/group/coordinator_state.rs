@@ -503,7 +503,7 @@ impl CoordinatorState {
         if let Some(dissolving) = &mut standing.destruct {
             dissolving.missing.check_off(proc);
         }
-        servers.extend(at.directory.home(&proc.nspace));
+        servers.extend(at.directory.home(proc));
         let is_empty = standing.members.is_empty();
         let instance = self.decide(
             at,

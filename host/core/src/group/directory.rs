@@ -1,5 +1,10 @@
-//! Directory of jobs: their servers, owners, and ended procs.
-use super::{JobSummary, ServerId};
+//! Directory of jobs: the servers of their procs, their owners, and ended procs.
+use super::{JobSummary, ServerId, job_homes::JobHomes};
+use crate::{
+    fence::Completeness,
+    rank_ranges::RankRanges,
+    server_fences::{SetKnowledge, SetServers},
+};
 use peal_model::{NamedProcs, Nspace, Proc, Rank, UserIdentity, rank};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,20 +17,41 @@ const GONE: usize = 1024;
 /// A job.
 #[derive(Debug)]
 struct KnownJob {
-    at: ServerId,
     facts: JobSummary,
     /// Ended procs. A server knows those of its own jobs, the coordinator those of all.
     ended: BTreeSet<Rank>,
-    /// Ranks on the node of the job's server, if some are on others.
-    local: Option<BTreeSet<Rank>>,
+    /// The servers of its procs.
+    homes: JobHomes,
+    /// The server whose host environment reaches the ranks that no server has.
+    by_host: Option<ServerId>,
 }
 
 impl KnownJob {
-    fn is_on_node(&self, rank: Rank) -> bool {
-        self.local
-            .as_ref()
-            .is_none_or(|local| local.contains(&rank))
+    fn home(&self, rank: Rank) -> Option<ServerId> {
+        self.homes.of(rank).or(self.by_host)
     }
+
+    /// Returns the ranks that no server has.
+    fn without_server(&self) -> impl Iterator<Item = Rank> {
+        let ranks = (0..self.facts.size).map(Rank);
+        ranks.filter(|rank| self.homes.of(*rank).is_none())
+    }
+
+    /// Returns true if some procs are on nodes that only the host environment of a server reaches.
+    fn is_placed(&self) -> bool {
+        self.by_host.is_some() && self.homes.count() < u64::from(self.facts.size)
+    }
+}
+
+/// The reason why a server's claim to procs of a job is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ClaimRefusal {
+    /// Another server has announced a job of this name with another size or owner.
+    OtherJob,
+    /// Another server has the rank.
+    TakenRank(Rank),
+    /// The job has no such rank.
+    NoRank(Rank),
 }
 
 /// All known jobs.
@@ -55,35 +81,73 @@ pub(super) fn is_wildcard(rank: Rank) -> bool {
 }
 
 impl JobDirectory {
-    pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, facts: JobSummary) {
+    /// Records the ranks of a job that a server has, in place of those that it had before. Returns
+    /// the ranks that it had not.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another server has announced another job of this name or has one of the ranks;
+    /// then nothing changes.
+    pub(super) fn claim(
+        &mut self,
+        nspace: &Nspace,
+        at: ServerId,
+        facts: JobSummary,
+        ranks: &RankRanges,
+    ) -> Result<Vec<Rank>, ClaimRefusal> {
+        if let Some(last) = ranks.runs().last().filter(|run| *run.end() >= facts.size) {
+            return Err(ClaimRefusal::NoRank(Rank(*last.end())));
+        }
+        if let Some(job) = self.jobs.get(nspace) {
+            if job.facts != facts {
+                return Err(ClaimRefusal::OtherJob);
+            }
+            if let Some(rank) = job.homes.first_taken(at, ranks) {
+                return Err(ClaimRefusal::TakenRank(rank));
+            }
+        }
         // A later job may have the name of a removed one.
-        self.removed_jobs.retain(|gone| *gone != nspace);
+        self.removed_jobs.retain(|gone| gone != nspace);
         self.at.entry(at).or_default().insert(nspace.clone());
-        self.jobs.insert(
-            nspace,
-            KnownJob {
-                at,
-                facts,
-                ended: BTreeSet::new(),
-                local: None,
-            },
-        );
+        let job = self.jobs.entry(nspace.clone()).or_insert_with(|| KnownJob {
+            facts,
+            ended: BTreeSet::new(),
+            homes: JobHomes::default(),
+            by_host: None,
+        });
+        let arrived = job.homes.replace(at, ranks);
+        Ok(arrived)
     }
 
-    /// Records the ranks of a job that are on the node of its server. Returns those that were on other
-    /// nodes.
-    pub(super) fn place(&mut self, nspace: &Nspace, local: BTreeSet<Rank>) -> Vec<Rank> {
-        let Some(job) = self.jobs.get_mut(nspace) else {
-            return Vec::new();
-        };
-        let arrived = local.iter().filter(|rank| !job.is_on_node(**rank));
-        let arrived = arrived.copied().collect();
-        let are_all = u32::try_from(local.len()).is_ok_and(|count| count >= job.facts.size);
-        job.local = (!are_all).then_some(local);
-        arrived
+    /// Records a job of this server, which knows its own procs best: claims of others that differ
+    /// are removed.
+    pub(super) fn claim_own(
+        &mut self,
+        nspace: &Nspace,
+        me: ServerId,
+        facts: JobSummary,
+        ranks: &RankRanges,
+    ) -> Vec<Rank> {
+        if let Ok(arrived) = self.claim(nspace, me, facts, ranks) {
+            return arrived;
+        }
+        self.jobs.remove(nspace);
+        for jobs in self.at.values_mut() {
+            jobs.remove(nspace);
+        }
+        // Nothing is left that the claim could differ from; ranks beyond the size are no procs.
+        let ranks = ranks.iter().filter(|rank| rank.0 < facts.size).collect();
+        self.claim(nspace, me, facts, &ranks).unwrap_or_default()
     }
 
-    /// Returns the named procs that are on other nodes than their job's server.
+    /// Notes that the host environment of a server reaches the ranks of a job that no server has.
+    pub(super) fn reach_by_host(&mut self, nspace: &Nspace, of: ServerId) {
+        if let Some(job) = self.jobs.get_mut(nspace) {
+            job.by_host = Some(of);
+        }
+    }
+
+    /// Returns the named procs that are on nodes which only a host environment reaches.
     pub(super) fn on_other_nodes(&self, named: &NamedProcs) -> Vec<Proc> {
         let is_placed = |procs: &&[Proc]| {
             let first = procs.first();
@@ -91,7 +155,9 @@ impl JobDirectory {
         };
         let placed = named.of_each_job().filter(is_placed).flatten();
         let procs = placed.filter_map(|named| self.procs(named)).flatten();
-        procs.filter(|proc| !self.is_on_node(proc)).collect()
+        procs
+            .filter(|proc| self.server_of(proc).is_none())
+            .collect()
     }
 
     /// Returns true if any of the named procs has ended, as far as this server knows.
@@ -101,64 +167,85 @@ impl JobDirectory {
         procs.any(|location| location == ProcLocation::Ended)
     }
 
-    /// Returns true if some procs of a job are on other nodes than its server.
+    /// Returns true if some procs of a job are on nodes that only a host environment reaches.
     pub(super) fn is_placed(&self, nspace: &Nspace) -> bool {
-        let job = self.jobs.get(nspace);
-        job.is_some_and(|job| job.local.is_some())
+        self.jobs.get(nspace).is_some_and(KnownJob::is_placed)
     }
 
-    fn is_on_node(&self, proc: &Proc) -> bool {
-        let job = self.jobs.get(&proc.nspace);
-        job.is_none_or(|job| job.is_on_node(proc.rank))
-    }
-
-    /// Removes a job and returns its procs.
-    pub(super) fn remove(&mut self, nspace: &Nspace) -> Vec<Proc> {
-        let Some(job) = self.jobs.remove(nspace) else {
+    /// Removes a server's procs of a job and returns them. The job is removed with its last server;
+    /// until then these procs count as ended.
+    pub(super) fn remove(&mut self, nspace: &Nspace, server: ServerId) -> Vec<Proc> {
+        let Some(job) = self.jobs.get_mut(nspace) else {
             return Vec::new();
         };
-        if let Some(jobs) = self.at.get_mut(&job.at) {
+        if let Some(jobs) = self.at.get_mut(&server) {
             jobs.remove(nspace);
         }
-        // The list would otherwise grow with each job that ends.
-        if self.removed_jobs.len() >= GONE {
-            self.removed_jobs.pop_front();
+        let mut gone: Vec<Rank> = Vec::new();
+        // Nothing reaches these without that server.
+        if job.by_host == Some(server) {
+            gone.extend(job.without_server());
+            job.by_host = None;
         }
-        self.removed_jobs.push_back(nspace.clone());
-        (0..job.facts.size)
-            .map(|rank| Proc::new(nspace.clone(), Rank(rank)))
+        gone.extend(job.homes.remove(server).iter());
+        if job.homes.is_empty() {
+            self.jobs.remove(nspace);
+            // The list would otherwise grow with each job that ends.
+            if self.removed_jobs.len() >= GONE {
+                self.removed_jobs.pop_front();
+            }
+            self.removed_jobs.push_back(nspace.clone());
+        } else {
+            job.ended.extend(&gone);
+        }
+        gone.sort_unstable();
+        gone.into_iter()
+            .map(|rank| Proc::new(nspace.clone(), rank))
             .collect()
     }
 
-    /// Removes a server with its jobs and returns their procs.
+    /// Removes a server with its procs and returns them.
     pub(super) fn server_left(&mut self, server: ServerId) -> Vec<Proc> {
-        let theirs: Vec<Nspace> = self.of(server).map(|(nspace, _)| nspace).collect();
+        let theirs = self.at.get(&server).cloned().unwrap_or_default();
         let procs = theirs
             .iter()
-            .flat_map(|nspace| self.remove(nspace))
+            .flat_map(|nspace| self.remove(nspace, server))
             .collect();
         self.at.remove(&server);
         procs
     }
 
-    /// Returns the jobs of a server.
+    /// Returns the jobs of a server, with the ranks that it has.
     pub(super) fn of(
         &self,
         server: ServerId,
-    ) -> impl Iterator<Item = (Nspace, JobSummary)> + use<> {
+    ) -> impl Iterator<Item = (Nspace, JobSummary, RankRanges)> + use<> {
         let theirs = self.at.get(&server).into_iter().flatten();
-        let known =
-            theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.facts)));
+        let known = theirs.filter_map(|nspace| {
+            let job = self.jobs.get(nspace)?;
+            Some((nspace.clone(), job.facts, job.homes.ranks_at(server)))
+        });
         // Collected, so that callers may change the directory while they iterate.
         known.collect::<Vec<_>>().into_iter()
     }
 
-    /// Returns the ended procs of a job.
-    pub(super) fn ended_of(&self, nspace: &Nspace) -> BTreeSet<Rank> {
-        self.jobs
-            .get(nspace)
-            .map(|job| job.ended.clone())
-            .unwrap_or_default()
+    /// Returns the procs of a job that a server has.
+    pub(super) fn procs_at(&self, nspace: &Nspace, server: ServerId) -> Vec<Proc> {
+        let ranks = self.jobs.get(nspace).map(|job| job.homes.ranks_at(server));
+        let ranks = ranks.unwrap_or_default();
+        let procs = ranks.iter().map(|rank| Proc::new(nspace.clone(), rank));
+        procs.collect()
+    }
+
+    /// Returns the ended procs of a job on a server.
+    pub(super) fn ended_of(&self, nspace: &Nspace, server: ServerId) -> BTreeSet<Rank> {
+        let Some(job) = self.jobs.get(nspace) else {
+            return BTreeSet::new();
+        };
+        let ended = job.ended.iter().copied();
+        ended
+            .filter(|rank| job.home(*rank) == Some(server))
+            .collect()
     }
 
     /// Marks a proc as ended. Returns true if it was not.
@@ -175,9 +262,64 @@ impl JobDirectory {
             .is_some_and(|job| job.ended.remove(&proc.rank))
     }
 
-    /// Returns the server of a job.
-    pub(super) fn home(&self, nspace: &Nspace) -> Option<ServerId> {
-        self.jobs.get(nspace).map(|job| job.at)
+    /// Returns the server that has a proc, or whose host environment reaches it.
+    pub(super) fn home(&self, proc: &Proc) -> Option<ServerId> {
+        self.jobs.get(&proc.nspace)?.home(proc.rank)
+    }
+
+    /// Returns the server that has a proc.
+    pub(super) fn server_of(&self, proc: &Proc) -> Option<ServerId> {
+        self.jobs.get(&proc.nspace)?.homes.of(proc.rank)
+    }
+
+    /// Returns the servers that have a named proc; for the wildcard rank, those of its job.
+    pub(super) fn servers_of(&self, named: &Proc) -> Vec<ServerId> {
+        match self.jobs.get(&named.nspace) {
+            Some(job) if is_wildcard(named.rank) => job.homes.servers().collect(),
+            Some(job) => job.homes.of(named.rank).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns the servers that have the procs of a set.
+    pub(super) fn locate(&self, named: &NamedProcs) -> SetServers {
+        let mut at = SetServers::default();
+        for proc in named {
+            let Some(job) = self.jobs.get(&proc.nspace) else {
+                match self.whereabouts(proc) {
+                    ProcLocation::Ended => at.attendance = Completeness::Partial,
+                    _ => at.knowledge = SetKnowledge::Incomplete,
+                }
+                continue;
+            };
+            let (ended, missing) = if is_wildcard(proc.rank) {
+                at.servers.extend(job.homes.servers());
+                let missing = u64::from(job.facts.size).saturating_sub(job.homes.count());
+                // Most jobs miss no proc, and need no look at those that have ended.
+                let ended = if missing == 0 {
+                    0
+                } else {
+                    let ended = job.ended.iter();
+                    ended.filter(|rank| job.homes.of(**rank).is_none()).count() as u64
+                };
+                (ended, missing)
+            } else {
+                match job.homes.of(proc.rank) {
+                    Some(server) => {
+                        at.servers.insert(server);
+                        (0, 0)
+                    }
+                    None => (u64::from(job.ended.contains(&proc.rank)), 1),
+                }
+            };
+            if ended > 0 {
+                at.attendance = Completeness::Partial;
+            }
+            if ended < missing {
+                at.knowledge = SetKnowledge::Incomplete;
+            }
+        }
+        at
     }
 
     /// Returns the user that a job runs as.
@@ -185,8 +327,36 @@ impl JobDirectory {
         self.jobs.get(nspace).map(|job| job.facts.owner)
     }
 
-    pub(super) fn is_at(&self, nspace: &Nspace, server: ServerId) -> bool {
-        self.home(nspace) == Some(server)
+    /// Returns true if a job is known.
+    pub(super) fn has_job(&self, nspace: &Nspace) -> bool {
+        self.jobs.contains_key(nspace)
+    }
+
+    /// Returns true if a server has procs of a job.
+    pub(super) fn has_procs_at(&self, nspace: &Nspace, server: ServerId) -> bool {
+        self.at
+            .get(&server)
+            .is_some_and(|jobs| jobs.contains(nspace))
+    }
+
+    /// Returns true if all procs of a known job are on a server, or on nodes that its host
+    /// environment reaches.
+    pub(super) fn is_whole_at(&self, nspace: &Nspace, server: ServerId) -> bool {
+        self.jobs.get(nspace).is_some_and(|job| {
+            let is_complete =
+                job.by_host == Some(server) || job.homes.count() == u64::from(job.facts.size);
+            is_complete && job.homes.has_only(server)
+        })
+    }
+
+    /// Returns true if a server has a proc or its host environment reaches it; for the wildcard
+    /// rank, if that holds for all procs of the job.
+    pub(super) fn is_at(&self, proc: &Proc, server: ServerId) -> bool {
+        if is_wildcard(proc.rank) {
+            self.is_whole_at(&proc.nspace, server)
+        } else {
+            self.home(proc) == Some(server)
+        }
     }
 
     pub(super) fn whereabouts(&self, proc: &Proc) -> ProcLocation {
@@ -226,33 +396,46 @@ impl JobDirectory {
         {
             return named.clone();
         }
-        let here = named.iter().filter(|proc| self.is_at(&proc.nspace, server));
+        let here = named
+            .iter()
+            .filter(|proc| self.has_procs_at(&proc.nspace, server));
         let procs = here.filter_map(|named| self.procs(named)).flatten();
         procs
-            .filter(|proc| self.whereabouts(proc) == ProcLocation::Lives && self.is_on_node(proc))
+            .filter(|proc| {
+                self.whereabouts(proc) == ProcLocation::Lives
+                    && self.server_of(proc) == Some(server)
+            })
             .collect()
     }
 
     /// Returns true if these procs of one job are named one by one, live, and are on the server.
     fn all_live_at(&self, server: ServerId, procs: &[Proc]) -> bool {
-        let job = procs
-            .first()
-            .and_then(|proc| self.jobs.get(&proc.nspace))
-            .filter(|job| job.at == server);
+        let job = procs.first().and_then(|proc| self.jobs.get(&proc.nspace));
         let lives = |job: &KnownJob, proc: &Proc| {
-            !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank) && job.is_on_node(proc.rank)
+            !is_wildcard(proc.rank)
+                && !job.ended.contains(&proc.rank)
+                && job.homes.of(proc.rank) == Some(server)
         };
         job.is_some_and(|job| procs.iter().all(|proc| lives(job, proc)))
     }
 
     /// Returns the servers of procs.
     pub(super) fn homes<'a>(&self, procs: impl Iterator<Item = &'a Proc>) -> BTreeSet<ServerId> {
-        // Procs of a job follow each other, so each run of them costs one lookup.
-        let mut last = None;
-        let jobs = procs
-            .map(|proc| &proc.nspace)
-            .filter(|nspace| last.replace(*nspace) != Some(*nspace));
-        jobs.filter_map(|nspace| self.home(nspace)).collect()
+        let mut homes = BTreeSet::new();
+        // Procs of a job follow each other, so each run of them costs one lookup of their job.
+        let mut last: Option<(&Nspace, Option<&KnownJob>)> = None;
+        for proc in procs {
+            let job = match last {
+                Some((nspace, job)) if *nspace == proc.nspace => job,
+                _ => {
+                    let job = self.jobs.get(&proc.nspace);
+                    last = Some((&proc.nspace, job));
+                    job
+                }
+            };
+            homes.extend(job.and_then(|job| job.home(proc.rank)));
+        }
+        homes
     }
 }
 

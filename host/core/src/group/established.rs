@@ -48,20 +48,22 @@ impl LocalGroup {
         server: ServerId,
         directory: &JobDirectory,
     ) -> impl Iterator<Item = &Proc> {
-        // All procs of a job are on one server, so the first one stands for all.
-        let is_here = move |procs: &&[Proc]| {
+        // Spares a lookup for each member of a job without procs there.
+        let may_be_here = move |procs: &&[Proc]| {
             procs
                 .first()
-                .is_some_and(|proc| directory.is_at(&proc.nspace, server))
+                .is_some_and(|proc| directory.has_procs_at(&proc.nspace, server))
         };
         let here = self
             .formed
             .members
             .named()
             .of_each_job()
-            .filter(is_here)
+            .filter(may_be_here)
             .flatten();
-        here.filter(|member| !self.former_members.contains(member))
+        here.filter(move |member| {
+            directory.is_at(member, server) && !self.former_members.contains(member)
+        })
     }
 }
 

@@ -1,14 +1,21 @@
 //! Start and end of servers, jobs and procs.
 use super::{CoordinatorRequest, GroupAction, GroupMessage, Groups, JobSummary, ServerId};
-use crate::MonotonicTime;
+use crate::{MonotonicTime, job::NodeRoute, rank_ranges::RankRanges};
 use peal_model::{Nspace, Proc};
 
 impl Groups {
     /// Adds another server and sends it the jobs of this one.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<GroupAction> {
         self.servers.insert(server);
-        for (nspace, facts) in self.directory.of(self.me) {
-            self.send(server, GroupMessage::Job { nspace, facts });
+        for (nspace, facts, ranks) in self.directory.of(self.me) {
+            self.send(
+                server,
+                GroupMessage::Job {
+                    nspace,
+                    facts,
+                    ranks,
+                },
+            );
         }
         self.take_actions()
     }
@@ -23,17 +30,12 @@ impl Groups {
         // Its requests are for procs that end below.
         self.early.retain(|(from, _)| *from != server);
         self.watches.forget_server(server);
-        for (nspace, _) in self.directory.of(server) {
-            let all: Vec<Proc> = self
-                .directory
-                .procs(&Proc::all(nspace.clone()))
-                .into_iter()
-                .flatten()
-                .collect();
+        for (nspace, _, _) in self.directory.of(server) {
             // Before the directory forgets the jobs, which tells their owners.
-            self.report_lost(&all);
-            self.watches.forget_job(&nspace);
+            let theirs = self.directory.procs_at(&nspace, server);
+            self.report_lost(&theirs);
         }
+        self.watches.forget_watched_at(server);
         let procs = self.directory.server_left(server);
         if before == self.me {
             self.remove_terminated(&procs, now);
@@ -48,12 +50,27 @@ impl Groups {
         self.take_actions()
     }
 
-    /// Adds a job of this server.
-    pub fn job_added(&mut self, nspace: &Nspace, facts: JobSummary) -> Vec<GroupAction> {
-        self.directory.add(nspace.clone(), self.me, facts);
+    /// Adds a job with these ranks on this server.
+    pub fn job_added(
+        &mut self,
+        nspace: &Nspace,
+        facts: JobSummary,
+        ranks: RankRanges,
+        others: NodeRoute,
+    ) -> Vec<GroupAction> {
+        let arrived = self.directory.claim_own(nspace, self.me, facts, &ranks);
+        if others == NodeRoute::HostEnvironment {
+            self.directory.reach_by_host(nspace, self.me);
+        }
+        // The job may be known of another server that still has procs of it.
+        for rank in arrived {
+            self.directory
+                .mark_running(&Proc::new(nspace.clone(), rank));
+        }
         self.broadcast(&GroupMessage::Job {
             nspace: nspace.clone(),
             facts,
+            ranks,
         });
         self.knows_job(nspace, self.clock);
         self.take_actions()
@@ -62,8 +79,8 @@ impl Groups {
     /// Removes a job and its procs. Its waiting callers get no answer.
     pub fn job_removed(&mut self, nspace: &Nspace) -> Vec<GroupAction> {
         let now = self.clock;
-        let procs = self.directory.remove(nspace);
-        self.watches.forget_job(nspace);
+        let procs = self.directory.remove(nspace, self.me);
+        self.watches.forget_watchers(nspace);
         self.host_calls.forget_job(nspace);
         for proc in &procs {
             self.collectives.leave(proc);

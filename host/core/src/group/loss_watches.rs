@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct LossWatches {
     /// Servers that watch local jobs.
     watchers: BTreeMap<Nspace, BTreeSet<ServerId>>,
-    /// Remote jobs that this server watches.
-    watched: BTreeSet<Nspace>,
+    /// Servers that this one has asked to report losses, by the jobs that it watches.
+    watched: BTreeMap<Nspace, BTreeSet<ServerId>>,
 }
 
 impl LossWatches {
@@ -19,10 +19,27 @@ impl LossWatches {
         self.watchers.is_empty() && self.watched.is_empty()
     }
 
-    /// Removes a job.
-    pub(super) fn forget_job(&mut self, nspace: &Nspace) {
+    /// Removes the watches for a job of this server.
+    pub(super) fn forget_watchers(&mut self, nspace: &Nspace) {
         self.watchers.remove(nspace);
-        self.watched.remove(nspace);
+    }
+
+    /// Removes the watch for procs of a job on another server.
+    pub(super) fn forget_watched(&mut self, nspace: &Nspace, server: ServerId) {
+        if let Some(servers) = self.watched.get_mut(nspace) {
+            servers.remove(&server);
+            if servers.is_empty() {
+                self.watched.remove(nspace);
+            }
+        }
+    }
+
+    /// Removes the watches for procs on another server.
+    pub(super) fn forget_watched_at(&mut self, server: ServerId) {
+        self.watched.retain(|_, servers| {
+            servers.remove(&server);
+            !servers.is_empty()
+        });
     }
 
     /// Removes a server.
@@ -44,16 +61,19 @@ impl Groups {
     /// [`GroupAction::Lost`].
     pub fn watch(&mut self, procs: &[Proc]) -> Vec<GroupAction> {
         for proc in procs {
-            let home = self
-                .directory
-                .home(&proc.nspace)
-                .filter(|home| *home != self.me);
-            if let Some(home) = home
-                // One watch for each job is enough: its server reports the loss of any of its
-                // procs.
-                && self.watches.watched.insert(proc.nspace.clone())
-            {
-                self.send(home, GroupMessage::Watch(proc.nspace.clone()));
+            for home in self.directory.servers_of(proc) {
+                // One watch for each job and server is enough: the server reports the loss of any
+                // of its procs.
+                if home != self.me
+                    && self
+                        .watches
+                        .watched
+                        .entry(proc.nspace.clone())
+                        .or_default()
+                        .insert(home)
+                {
+                    self.send(home, GroupMessage::Watch(proc.nspace.clone()));
+                }
             }
         }
         self.take_actions()
@@ -78,7 +98,7 @@ impl Groups {
     pub(super) fn report_lost(&mut self, procs: &[Proc]) {
         for proc in procs
             .iter()
-            .filter(|proc| self.watches.watched.contains(&proc.nspace))
+            .filter(|proc| self.watches.watched.contains_key(&proc.nspace))
         {
             let Some(owner) = self.directory.owner(&proc.nspace) else {
                 continue;

@@ -1,6 +1,6 @@
 //! Messages about groups between servers.
 use super::{ConstructRequest, ConstructRole, GroupKey, GroupRefusal, Members, ServerId};
-use crate::MonotonicTime;
+use crate::{MonotonicTime, job::JobSpec, rank_ranges::RankRanges};
 use peal_model::{
     Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, UserIdentity, Value, code, key,
 };
@@ -43,14 +43,17 @@ impl GroupOperation {
 /// A message from one server to another.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GroupMessage {
-    /// Announces a job of the sender to all servers.
+    /// Announces the procs of a job that the sender has to all servers, in place of those that it
+    /// announced before.
     Job {
         /// The namespace.
         nspace: Nspace,
         /// The summary of the job.
         facts: JobSummary,
+        /// The ranks of the sender.
+        ranks: RankRanges,
     },
-    /// Announces to all servers that a job is removed.
+    /// Announces to all servers that the sender has removed a job.
     JobGone(Nspace),
     /// Asks a job's server for reports of its lost procs.
     Watch(Nspace),
@@ -91,6 +94,16 @@ pub struct JobSummary {
     pub size: u32,
     /// The user that they run as.
     pub owner: UserIdentity,
+}
+
+impl JobSummary {
+    /// Returns the summary of a job.
+    pub(crate) fn of(spec: &JobSpec) -> JobSummary {
+        JobSummary {
+            size: spec.size(),
+            owner: spec.identity,
+        }
+    }
 }
 
 /// A request to the coordinator.
@@ -434,11 +447,22 @@ pub enum FailureResponse {
     Lead,
 }
 
+/// A job as one of its servers reports it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReportedJob {
+    /// The summary of the job.
+    pub facts: JobSummary,
+    /// The ranks of the server.
+    pub ranks: RankRanges,
+    /// Those of them that have ended.
+    pub ended: BTreeSet<Rank>,
+}
+
 /// The state of a server, for a new coordinator.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TakeoverReport {
-    /// The jobs with their ended procs.
-    pub jobs: BTreeMap<Nspace, (JobSummary, BTreeSet<Rank>)>,
+    /// The jobs of the server.
+    pub jobs: BTreeMap<Nspace, ReportedJob>,
     /// The groups with local members, each with its last decision and former members.
     pub known: BTreeMap<GroupKey, (DecisionSeq, Arc<Formed>, BTreeSet<Proc>)>,
     /// Recent decisions.

@@ -18,6 +18,7 @@ mod directory;
 mod established;
 mod forming;
 mod host_calls;
+mod job_homes;
 mod key;
 mod lifecycle;
 mod local_collectives;
@@ -40,7 +41,7 @@ pub use members::Members;
 pub use message::{
     AnnouncedGroup, Contribution, CoordinatorRequest, DecisionSeq, DepartureReason,
     FailureResponse, Formed, GroupDecision, GroupFailure, GroupMessage, GroupOperation,
-    GroupTransition, JobSummary, Participation, TakeoverReport,
+    GroupTransition, JobSummary, Participation, ReportedJob, TakeoverReport,
 };
 pub use over_nodes::{
     HostGroupAnswer, HostGroupRequest, NodeContribution, NodeFailure, NodeParticipant,
@@ -50,6 +51,7 @@ pub use refusal::GroupRefusal;
 
 use crate::{
     MonotonicTime,
+    message_refusal::MessageRefusal,
     quota::{Quota, QuotaRefusals, QuotaReport},
     request_id::RequestId,
 };
@@ -146,6 +148,13 @@ pub enum GroupAction {
         code: Status,
         /// The infos of the event.
         infos: Vec<Info>,
+    },
+    /// Counts and traces a message of another server that is refused.
+    RefuseMessage {
+        /// The sender.
+        from: ServerId,
+        /// The reason.
+        refusal: MessageRefusal,
     },
 }
 
@@ -561,7 +570,7 @@ impl Groups {
             if self.directory.is_no_rank(proc) {
                 return Err(GroupFailure::unknown_proc(proc));
             }
-            if construct.directives.local_only && !self.directory.is_at(&proc.nspace, self.me) {
+            if construct.directives.local_only && !self.directory.is_at(proc, self.me) {
                 return Err(GroupFailure::not_local(proc));
             }
         }

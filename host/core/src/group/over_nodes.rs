@@ -3,10 +3,11 @@
 //! which this server's own coordinator then counts like callers.
 use super::{
     ConstructRequest, Contribution, CoordinatorRequest, GroupAction, GroupFailure, GroupKey,
-    GroupOperation, Groups, Participation, forming::AnswerOfHost, host_calls::CallStage,
+    GroupMessage, GroupOperation, Groups, JobSummary, Participation, forming::AnswerOfHost,
+    host_calls::CallStage,
 };
-use crate::MonotonicTime;
-use peal_model::{Info, NamedProcs, Nspace, Proc, Rank, RankData, Status, code};
+use crate::{MonotonicTime, rank_ranges::RankRanges};
+use peal_model::{Info, NamedProcs, Nspace, Proc, RankData, Status, code};
 use std::sync::Arc;
 
 /// Contribution of one participant for those of other nodes.
@@ -69,19 +70,29 @@ pub struct HostGroupAnswer {
 }
 
 impl Groups {
-    /// Records which ranks of a job of this server are on this node. The others are on nodes that the
-    /// host environment reaches. A proc that was on one of those has been restarted here.
+    /// Records which ranks of a job of this server are on this node now. A proc that was on another
+    /// one has been restarted here.
     pub fn place_job(
         &mut self,
         nspace: &Nspace,
-        local: impl Iterator<Item = Rank>,
+        facts: JobSummary,
+        ranks: RankRanges,
     ) -> Vec<GroupAction> {
-        let arrived = self.directory.place(nspace, local.collect()).into_iter();
-        let restarted = arrived.flat_map(|rank| self.back(&Proc::new(nspace.clone(), rank)));
-        restarted.collect()
+        let arrived = self.directory.claim_own(nspace, self.me, facts, &ranks);
+        self.broadcast(&GroupMessage::Job {
+            nspace: nspace.clone(),
+            facts,
+            ranks,
+        });
+        let mut actions = self.take_actions();
+        for rank in arrived {
+            actions.extend(self.back(&Proc::new(nspace.clone(), rank)));
+        }
+        actions
     }
 
-    /// Returns true if some procs of a job of this server are on other nodes.
+    /// Returns true if some procs of a job of this server are on nodes that only its host environment
+    /// reaches.
     pub fn has_other_nodes(&self, nspace: &Nspace) -> bool {
         self.directory.is_placed(nspace)
     }
@@ -290,6 +301,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::NodeRoute;
     use crate::{
         group::{
             ConstructRole, Formed, GroupCall, GroupCallResult, GroupName, GroupSettings,
@@ -297,7 +309,7 @@ mod tests {
         },
         server::{PeerId, RequestId},
     };
-    use peal_model::{KeyName, UserIdentity, Value, code};
+    use peal_model::{KeyName, Rank, UserIdentity, Value, code};
 
     const NOW: MonotonicTime = MonotonicTime(0);
 
@@ -317,8 +329,9 @@ mod tests {
         let mut groups = Groups::new(ServerId(0), GroupSettings::default());
         let owner = UserIdentity { uid: 1, gid: 1 };
         let nspace = Nspace::new("job").unwrap();
-        groups.job_added(&nspace, JobSummary { size: 4, owner });
-        groups.place_job(&nspace, [Rank(0), Rank(1)].into_iter());
+        let local = [Rank(0), Rank(1)].into_iter().collect();
+        let facts = JobSummary { size: 4, owner };
+        groups.job_added(&nspace, facts, local, NodeRoute::HostEnvironment);
         groups
     }
 
@@ -518,7 +531,10 @@ mod tests {
         assert_eq!(groups.ended(&proc(3), NOW), []);
         let local = [Rank(0), Rank(1), Rank(3)];
         let nspace = Nspace::new("job").unwrap();
-        assert_eq!(groups.place_job(&nspace, local.into_iter()), []);
+        let owner = UserIdentity { uid: 1, gid: 1 };
+        let facts = JobSummary { size: 4, owner };
+        let here = local.into_iter().collect();
+        assert_eq!(groups.place_job(&nspace, facts, here), []);
         assert_eq!(call(&mut groups, 0, CONSTRUCT), []);
         assert_eq!(call(&mut groups, 1, CONSTRUCT), []);
         let asked = asked(call(&mut groups, 3, CONSTRUCT));
@@ -528,7 +544,7 @@ mod tests {
         let actions = groups.host_answered(&key(), CONSTRUCT, Ok(answer(&[2])), NOW);
         assert_eq!(formed(actions).len(), 3);
         // When the last one has come, no other node is asked.
-        groups.place_job(&nspace, (0..4).map(Rank));
+        groups.place_job(&nspace, facts, RankRanges::below(4));
         assert!(!groups.has_other_nodes(&nspace));
     }
 

@@ -1,12 +1,41 @@
 //! Data that members of a group may see of each other, also across servers.
-use super::{Groups, established::LocalGroup};
-use peal_model::{Info, JobInfo, Nspace, Proc, UserIdentity};
+use super::{Groups, ServerId, directory::ProcLocation, established::LocalGroup};
+use crate::server_fences::{SetLocator, SetServers};
+use peal_model::{Info, JobInfo, NamedProcs, Nspace, Proc, UserIdentity};
 use std::sync::Arc;
 
+impl SetLocator for Groups {
+    fn locate(&self, procs: &NamedProcs) -> SetServers {
+        self.directory.locate(procs)
+    }
+}
+
 impl Groups {
+    /// Returns the jobs that a server has procs of.
+    pub(crate) fn jobs_at(&self, server: ServerId) -> Vec<Nspace> {
+        let jobs = self.directory.of(server);
+        jobs.map(|(nspace, _, _)| nspace).collect()
+    }
+
     /// Returns the groups of a local proc.
     fn of(&self, member: &Proc) -> impl Iterator<Item = &LocalGroup> {
         self.known.values().filter(|known| known.has(member))
+    }
+
+    /// Returns the server that has a proc.
+    pub(crate) fn server_of(&self, proc: &Proc) -> Option<ServerId> {
+        self.directory.server_of(proc)
+    }
+
+    /// Returns true if a server has procs of a job.
+    pub(crate) fn has_procs_at(&self, nspace: &Nspace, server: ServerId) -> bool {
+        self.directory.has_procs_at(nspace, server)
+    }
+
+    /// Returns true if a proc has ended, as far as this server knows: one of its own procs, or one
+    /// that was lost with its server.
+    pub(crate) fn has_ended(&self, proc: &Proc) -> bool {
+        self.directory.whereabouts(proc) == ProcLocation::Ended
     }
 
     /// Returns true if there is no other server.
@@ -14,11 +43,14 @@ impl Groups {
         self.servers.len() == 1
     }
 
-    /// Returns true for a job of another server.
+    /// Returns true for a job of other servers, without procs here.
     pub fn is_elsewhere(&self, nspace: &Nspace) -> bool {
-        self.directory
-            .home(nspace)
-            .is_some_and(|server| server != self.me)
+        self.directory.has_job(nspace) && !self.directory.has_procs_at(nspace, self.me)
+    }
+
+    /// Returns true for a job that has procs on other servers. All of its servers agree on that.
+    pub fn is_at_others(&self, nspace: &Nspace) -> bool {
+        self.directory.has_job(nspace) && !self.directory.is_whole_at(nspace, self.me)
     }
 
     /// Returns the user that a job of another server runs as.
@@ -65,7 +97,7 @@ impl Groups {
                 .any(|known| known.formed.members.has_job(nspace))
         };
         let jobs = known.formed.members.jobs();
-        jobs.filter(|nspace| !self.directory.is_at(nspace, self.me) && !is_shared(nspace))
+        jobs.filter(|nspace| !self.directory.has_procs_at(nspace, self.me) && !is_shared(nspace))
             .cloned()
             .collect()
     }

@@ -1,8 +1,8 @@
 //! Takeover after the loss of the coordinator. The next one collects reports of known decisions and
 //! pending calls, and continues from there.
 use super::{
-    DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition, Groups, ServerId,
-    TakeoverReport, coordinator_state::CoordinatorState, established::EstablishedGroup,
+    DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition, Groups, ReportedJob,
+    ServerId, TakeoverReport, coordinator_state::CoordinatorState, established::EstablishedGroup,
 };
 use crate::MonotonicTime;
 use peal_model::Proc;
@@ -26,9 +26,14 @@ impl Groups {
 
     /// Sends a report to the next coordinator after the loss of the last one.
     pub(super) fn report(&mut self, now: MonotonicTime) {
-        let jobs = self.directory.of(self.me).map(|(nspace, facts)| {
-            let ended = self.directory.ended_of(&nspace);
-            (nspace, (facts, ended))
+        let jobs = self.directory.of(self.me).map(|(nspace, facts, ranks)| {
+            let ended = self.directory.ended_of(&nspace, self.me);
+            let job = ReportedJob {
+                facts,
+                ranks,
+                ended,
+            };
+            (nspace, job)
         });
         let known = self.known.iter();
         let report = TakeoverReport {
@@ -79,9 +84,16 @@ impl Groups {
         // Decisions of the lost coordinator come from the reports.
         self.state.reset();
         for (server, report) in &reports {
-            for (nspace, (facts, ended)) in &report.jobs {
-                self.directory.add(nspace.clone(), *server, *facts);
-                for rank in ended {
+            for (nspace, job) in &report.jobs {
+                // What the server may not claim was refused when it announced the job.
+                if self
+                    .directory
+                    .claim(nspace, *server, job.facts, &job.ranks)
+                    .is_err()
+                {
+                    continue;
+                }
+                for rank in job.ended.iter().filter(|rank| job.ranks.contains(**rank)) {
                     self.directory.end(&Proc::new(nspace.clone(), *rank));
                 }
             }

@@ -57,12 +57,25 @@ impl JobEntries<'_> {
             } else if info.key == key::PMIX_NODE_INFO_ARRAY {
                 described.push(members(info)?.into_iter().cloned().collect());
             } else if !SERVER_KEYS.iter().any(|key| info.key == *key) {
-                entries.push(JobEntry::Job(Kval {
-                    key: info.key.clone(),
-                    value: info.value.clone(),
-                }));
+                entries.push(job_value(info));
             }
         }
+        Ok(self.completed(entries, ranks, described))
+    }
+
+    /// Returns the entries of a job of which the infos are values of the job alone.
+    pub(super) fn derived(&self) -> Vec<JobEntry> {
+        let entries = self.infos.iter().map(job_value).collect();
+        self.completed(entries, BTreeMap::new(), Vec::new())
+    }
+
+    /// Adds what the host environment left out.
+    fn completed(
+        &self,
+        mut entries: Vec<JobEntry>,
+        mut ranks: BTreeMap<Rank, Vec<Kval>>,
+        described: Vec<Vec<Info>>,
+    ) -> Vec<JobEntry> {
         self.add_job_values(&mut entries);
         entries.extend(self.node_arrays(described));
         if !self.has(key::PMIX_APP_INFO_ARRAY) {
@@ -76,7 +89,7 @@ impl JobEntries<'_> {
                 complete(rank, kvals, places.get(&rank)),
             ));
         }
-        Ok(entries)
+        entries
     }
 
     fn has(&self, key: KeyName) -> bool {
@@ -187,6 +200,14 @@ impl JobEntries<'_> {
         }
         places
     }
+}
+
+/// Returns an info as a value of the job.
+fn job_value(info: &Info) -> JobEntry {
+    JobEntry::Job(Kval {
+        key: info.key.clone(),
+        value: info.value.clone(),
+    })
 }
 
 /// Place of a rank.

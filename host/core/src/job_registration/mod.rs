@@ -5,10 +5,13 @@
 //! maps as texts. Data that clients need and the host environment leaves out are derived.
 mod job_entries;
 mod maps;
+mod placed;
 
 use self::job_entries::JobEntries;
-pub use self::maps::MapError;
-use crate::job::{AppSpec, JobPlacement, JobSpec, LauncherMonitoring, NodeRanks, RegisteredJob};
+pub use self::{maps::MapError, placed::PlacementError};
+use crate::job::{
+    AppSpec, JobPlacement, JobSpec, LauncherMonitoring, NodeRanks, NodeRoute, RegisteredJob,
+};
 use peal_model::{Info, Infos, Key, KeyName, Nspace, Proc, Rank, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -209,6 +212,7 @@ impl LauncherJob {
                 size,
                 local,
                 nodes,
+                route: NodeRoute::HostEnvironment,
                 entries,
                 monitoring: self.monitoring,
             })),

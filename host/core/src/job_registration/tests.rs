@@ -208,3 +208,81 @@ fn contradictions_and_wrong_types_are_refused() {
     let huge = refused(vec![Info::new(key::PMIX_JOB_SIZE, Value::Uint32(u32::MAX))]);
     assert_eq!(huge.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
 }
+
+fn placed(nodes: &[(&str, &[u32])], hostname: &str) -> Result<JobSpec, PlacementError> {
+    let nodes = nodes.iter().map(|(name, ranks)| NodeRanks {
+        hostname: (*name).to_owned(),
+        ranks: ranks.iter().copied().map(Rank).collect(),
+    });
+    let nspace = Nspace::new("job").unwrap();
+    JobSpec::on_nodes(nspace, nodes.collect(), hostname, USER)
+}
+
+#[test]
+fn job_data_of_placed_job_name_its_nodes_and_ranks() {
+    let nodes: [(&str, &[u32]); 3] = [("a", &[0, 1, 4]), ("b", &[2, 3]), ("c", &[5])];
+    let spec = placed(&nodes, "b").unwrap();
+    assert_eq!(spec.local_ranks(), [Rank(2), Rank(3)]);
+    assert_eq!((spec.size(), spec.route()), (6, NodeRoute::Servers));
+    let places = [1, 2, 5].map(|rank| spec.hostname_of(Rank(rank)));
+    assert_eq!(places, [Some("a"), Some("b"), Some("c")]);
+    let of_job = [
+        (key::PMIX_NUM_NODES, Value::Uint32(3)),
+        (key::PMIX_JOB_SIZE, Value::Uint32(6)),
+        (key::PMIX_NODE_MAP, Value::string("raw:a,b,c")),
+        (key::PMIX_PROC_MAP, Value::string("raw:0,1,4;2,3;5")),
+    ];
+    for (key, value) in of_job {
+        assert_eq!(job_values(&spec, key), [value]);
+    }
+    let of_rank_4 = [
+        (key::PMIX_NODEID, Value::Uint32(0)),
+        (key::PMIX_HOSTNAME, Value::string("a")),
+        (key::PMIX_LOCAL_RANK, Value::Uint16(2)),
+        (key::PMIX_NODE_RANK, Value::Uint16(2)),
+        (key::PMIX_GLOBAL_RANK, Value::Rank(Rank(4))),
+    ];
+    for (key, value) in of_rank_4 {
+        assert_eq!(value_of_rank(&spec, 4, key), Some(value));
+    }
+    let arrays = job_values(&spec, key::PMIX_NODE_INFO_ARRAY);
+    let peers = arrays.iter().filter_map(|array| match array {
+        Value::DataArray(infos) => {
+            let mut infos = infos.as_infos()?.into_iter();
+            let peers = infos.find(|info| info.key == key::PMIX_LOCAL_PEERS)?;
+            peers.value.as_str()
+        }
+        _ => None,
+    });
+    assert_eq!(peers.collect::<Vec<_>>(), ["0,1,4", "2,3", "5"]);
+    // The maps are read back as they were meant, as those of another launcher are.
+    let maps = [key::PMIX_NODE_MAP, key::PMIX_PROC_MAP];
+    let infos = maps.map(|key| Info::new(key, job_values(&spec, key).remove(0)));
+    let again = registration(infos.to_vec(), &[2, 3]).spec().unwrap();
+    assert_eq!(registered(&again).nodes, registered(&spec).nodes);
+}
+
+#[test]
+fn placement_with_missing_or_repeated_ranks_is_refused() {
+    let refused = |nodes: &[(&str, &[u32])]| placed(nodes, "a").unwrap_err();
+    let twice = refused(&[("a", &[0, 1]), ("b", &[1])]);
+    assert!(matches!(
+        twice,
+        PlacementError::RepeatedRank { rank: Rank(1), .. }
+    ));
+    let missing = PlacementError::MissingRank {
+        rank: Rank(1),
+        size: 2,
+    };
+    assert_eq!(refused(&[("a", &[0]), ("b", &[2])]), missing);
+    let again = PlacementError::RepeatedNode("a".to_owned());
+    assert_eq!(refused(&[("a", &[0]), ("a", &[1])]), again);
+    for name in ["", "a,b", "n[1-2]"] {
+        assert_eq!(
+            refused(&[(name, &[0])]),
+            PlacementError::NodeName(name.to_owned())
+        );
+    }
+    // A node without procs of the job registers it, too.
+    assert_eq!(placed(&[("b", &[0])], "a").unwrap().local_ranks(), []);
+}

@@ -2,13 +2,15 @@
 #[cfg(doc)]
 use super::ServerState;
 use super::{
-    DecisionId, Denial, EventBudget, FenceContribution, FenceId, GatherRoute, HostRegistrationId,
-    ModexId, PeerId, Purpose, PutRefusal, RequestId, Seq,
+    DecisionId, Denial, EventBudget, FenceContribution, FenceId, HostRegistrationId, ModexId,
+    PeerId, Purpose, PutRefusal, RequestId, Seq,
 };
 use crate::{
-    group::{GroupMessage, HostGroupRequest, ServerId},
+    group::{HostGroupRequest, ServerId},
     job_control::{Cleanup, ControlId, ControlOverNodes, JobControl, JobControlOperation},
+    message_refusal::MessageRefusal,
     monitor::{MonitorId, UsageRequest},
+    server_message::ServerMessage,
     user_scope::UserScope,
 };
 use peal_model::{
@@ -103,17 +105,15 @@ pub enum Action {
         /// The events that handlers there may raise in response.
         allowance: EventBudget,
     },
-    /// Gathers from the other servers, because all local procs have arrived at a fence. The caller
-    /// then calls [`ServerState::gathered`].
+    /// Gathers from the nodes that the host environment reaches, because all local procs have arrived
+    /// at a fence. The caller then calls [`ServerState::gathered`].
     Gather {
         /// The fence.
         id: FenceId,
         /// The operation that the fence belongs to.
         purpose: Purpose,
-        /// The participants on all servers.
+        /// The participants on all nodes.
         procs: NamedProcs,
-        /// The way to the participants of other nodes.
-        route: GatherRoute,
         /// The values that local procs put for other procs, empty unless the fence collects data;
         /// and whether all local participants arrived.
         contribution: FenceContribution,
@@ -127,11 +127,11 @@ pub enum Action {
         values: Result<RankData, Status>,
     },
     /// Sends a message to another server, after everything that was sent to it before.
-    SendGroupMessage {
+    Send {
         /// The receiving server.
         to: ServerId,
         /// The message.
-        message: GroupMessage,
+        message: ServerMessage,
     },
     /// Makes an upcall to the host environment.
     Upcall(Upcall),
@@ -149,6 +149,13 @@ pub enum Action {
         to: Option<RequestId>,
         /// The log request.
         request: Arc<LogRequest>,
+    },
+    /// Counts and traces a message of another server that is refused.
+    MessageRefused {
+        /// The sender.
+        from: ServerId,
+        /// The reason.
+        refusal: MessageRefusal,
     },
     /// Counts and traces values of a proc that were refused.
     PutRefused {

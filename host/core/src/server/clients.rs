@@ -3,7 +3,7 @@
 use super::{Action, ConnectionRefusal, PeerId, RequestId, StateSettings, reply};
 use crate::{
     event_targets::EventTargets,
-    job::{JobProgress, JobSpec, ProcPhase, TrackedJob},
+    job::{JobProgress, JobSpec, NodeRoute, ProcNode, ProcPhase, TrackedJob},
     psets::PsetError,
     quota::{Quota, QuotaReport, unreserved},
     targets::JobRanks,
@@ -231,6 +231,19 @@ impl ClientTable {
         self.jobs
             .get(&proc.nspace)
             .is_some_and(|job| job.spec.is_elsewhere(proc.rank))
+    }
+
+    /// Returns the way to a proc of another node.
+    pub(super) fn route_to(&self, proc: &Proc) -> Option<NodeRoute> {
+        let job = self.jobs.get(&proc.nspace)?;
+        job.spec.is_elsewhere(proc.rank).then(|| job.spec.route())
+    }
+
+    /// Returns the way to a single proc of another node.
+    pub(super) fn route_to_rank(&self, proc: &Proc) -> Option<NodeRoute> {
+        let job = self.jobs.get(&proc.nspace)?;
+        let is_elsewhere = job.spec.node_of(proc.rank) == Some(ProcNode::Other);
+        is_elsewhere.then(|| job.spec.route())
     }
 
     /// Returns the phase of a proc, if it is known.

@@ -6,7 +6,7 @@ use super::{
 use crate::{
     MonotonicTime,
     group::{Groups, JobSummary},
-    job::{JobSpec, ProcPhase},
+    job::{JobSpec, NodeRoute, ProcPhase},
     user_scope::UserScope,
 };
 use peal_model::{
@@ -24,16 +24,15 @@ impl ServerState {
         // Events retained for former procs of this name are not for the new ones.
         self.events.free_job(&spec.nspace);
         let nspace = spec.nspace.clone();
-        let facts = JobSummary {
-            size: spec.size(),
-            owner: spec.identity,
+        let (facts, ranks) = (JobSummary::of(&spec), spec.local_ranges());
+        // Without procs elsewhere there is nothing for the host environment to reach.
+        let others = if spec.has_procs_elsewhere() {
+            spec.route()
+        } else {
+            NodeRoute::Servers
         };
-        let placed = spec.has_procs_elsewhere().then(|| spec.local_ranks());
         self.clients.add_job(spec);
-        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
-        if let Some(local) = placed {
-            actions.extend(self.with_groups(|groups| groups.place_job(&nspace, local.into_iter())));
-        }
+        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts, ranks, others)));
         self.events.with_pending_actions(actions)
     }
 
@@ -46,7 +45,9 @@ impl ServerState {
         };
         job.respecify(spec);
         let ranks = job.spec.local_ranks();
-        let actions = self.with_groups(|groups| groups.place_job(&nspace, ranks.iter().copied()));
+        let facts = JobSummary::of(&job.spec);
+        let here = job.spec.local_ranges();
+        let actions = self.with_groups(|groups| groups.place_job(&nspace, facts, here));
         self.data.host_data_changed(&Proc::all(nspace.clone()));
         for rank in ranks {
             self.data
@@ -98,7 +99,7 @@ impl ServerState {
         self.events.add_pending_actions(ended);
         // After the parts that still look up the procs.
         self.clients.remove_job(nspace);
-        let answers = self.data.drop_job(nspace);
+        let answers = self.data.drop_job(&self.clients, &self.groups, nspace);
         let theirs = self.clients.connections_of_job(nspace);
         let given_back: Vec<Action> = theirs
             .into_iter()
@@ -305,7 +306,7 @@ impl ServerState {
                 *life = ProcPhase::Terminated;
                 // The departure was handled when the proc finalized. Only fences have waited for it
                 // since.
-                let gathered = self.data.proc_terminated(proc);
+                let gathered = self.data.proc_terminated(&self.clients, &self.groups, proc);
                 self.events.with_pending_actions(gathered)
             }
             Some(ProcPhase::Terminated | ProcPhase::Lost) | None => Vec::new(),
@@ -383,7 +384,7 @@ impl ServerState {
             .concat()
         };
         actions.extend(self.with_groups(begins_anew));
-        actions.extend(self.data.proc_restarts(proc));
+        actions.extend(self.data.proc_restarts(&self.clients, &self.groups, proc));
         self.events.with_pending_actions(actions)
     }
 
@@ -425,7 +426,7 @@ impl ServerState {
         self.events.free_proc(proc);
         let ended = self.monitors.end_proc(&self.clients, proc);
         self.events.add_pending_actions(ended);
-        let mut actions = self.data.proc_departed(&self.clients, proc);
+        let mut actions = self.data.proc_departed(&self.clients, &self.groups, proc);
         actions.extend(self.controls.checkpoint_lost(
             ServerContext::new(&self.clients, &self.settings),
             &mut self.events,

@@ -50,17 +50,20 @@ use crate::{
 pub use crate::{
     decision_limits::{DecisionLimit, DecisionLimits},
     event_budget::EventBudget,
-    fence::{Collect, Completeness, FenceContribution, FenceId, GatherRoute, Purpose},
-    job::ProcPhase,
-    modex::PutRefusal,
+    fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
+    job::{NodeRoute, ProcPhase},
+    message_refusal::MessageRefusal,
+    modex::{PutRefusal, PutSnapshot, PutVersion},
+    put_values::SoughtValue,
     request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
+    server_message::ServerMessage,
 };
 pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
-pub use data::ModexId;
 use data::{DataExchange, GetRequest};
+pub use data::{ModexId, ModexMessage};
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;
@@ -333,7 +336,7 @@ impl ServerState {
     /// groups.
     pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
         let ctx = ServerContext::new(&self.clients, &self.settings);
-        let mut actions = self.data.expire(now);
+        let mut actions = self.data.expire(ctx, &self.groups, now);
         actions.extend(self.events.report_due_losses(ctx, now));
         actions.extend(self.controls.expire(ctx, &mut self.events, now));
         actions.extend(self.monitors.tick(ctx, &mut self.events, now));
@@ -588,8 +591,8 @@ impl ServerState {
         actions
     }
 
-    /// Ends the part of procs of other nodes in groups, if an event reports that they have ended. A
-    /// program can report this of procs of its own user alone.
+    /// Ends the part of procs of other nodes in groups, if an event reports that they have ended.
+    /// Servers of Peal report the ends of their procs themselves. A program can report this of procs of its own user alone.
     fn end_in_groups(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
         if !ENDS.contains(&event.code) {
             return Vec::new();
@@ -599,7 +602,7 @@ impl ServerState {
         let is_meant = |proc: &Proc| {
             let owner = self.clients.identity(proc).map(|owner| owner.uid);
             proc.rank.is_valid()
-                && self.clients.is_elsewhere(proc)
+                && self.clients.route_to(proc) == Some(NodeRoute::HostEnvironment)
                 && reporter.is_none_or(|reporter| {
                     let uid = reporter.map(|reporter| reporter.uid);
                     uid == Some(0) || (uid.is_some() && uid == owner)

@@ -40,6 +40,8 @@ pub struct StateSettings {
     pub max_pending_gets: usize,
     /// Number of fences in which one proc may wait at once.
     pub max_fences: usize,
+    /// Number of procs that the sets of one job's fences over several servers name together.
+    pub max_fence_set_procs: usize,
     /// Number of codes and filters that one connection may have registered.
     pub max_registrations: usize,
     /// Number of connections of one proc, its own and those of its clones.
@@ -85,6 +87,7 @@ impl Default for StateSettings {
             max_put_bytes_total: 4 << 30,
             max_pending_gets: 4096,
             max_fences: 64,
+            max_fence_set_procs: 1 << 20,
             max_registrations: 65_536,
             max_connections_per_proc: 64,
             max_tools: 256,

@@ -129,13 +129,6 @@ fn nspace() -> Nspace {
 }
 
 /// The contribution of other servers to a fence of this one alone.
-fn nothing() -> FenceContribution {
-    FenceContribution {
-        data: Vec::new(),
-        attendance: Completeness::Full,
-    }
-}
-
 fn proc(rank: u32) -> Proc {
     Proc::new(nspace(), Rank(rank))
 }
@@ -358,39 +351,16 @@ fn a_later_commit_adds_and_replaces_within_the_limit() {
 }
 
 #[test]
-fn fence_ends_with_all_procs_and_carries_values_for_others() {
+fn fence_ends_with_all_procs_and_last_caller_is_first() {
     let mut stage = Stage::of(2);
     stage.commit(0, Scope::Remote, A, 1);
     let collect = || vec![Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true))];
     let (first, actions) = stage.fence(0, collect());
     assert!(actions.is_empty());
     let (second, actions) = stage.fence(1, collect());
-    let [
-        Action::Gather {
-            id,
-            procs,
-            contribution,
-            ..
-        },
-    ] = &actions[..]
-    else {
-        panic!("{actions:?}")
-    };
-    assert_eq!(procs.to_vec(), [Proc::all(nspace())]);
-    assert_eq!(
-        contribution.data,
-        [RankData {
-            proc: proc(0),
-            kvals: vec![Kval::new(A, Value::Uint32(1))]
-        }]
-    );
-    let answers = stage.server.gathered(*id, Ok(contribution.clone()));
     let freed = [(second, code::PMIX_SUCCESS), (first, code::PMIX_SUCCESS)];
-    assert_eq!(statuses(&answers), freed, "who came last goes first");
-    assert!(
-        stage.server.gathered(*id, Ok(nothing())).is_empty(),
-        "nobody is answered twice"
-    );
+    assert_eq!(statuses(&actions), freed);
+    assert_eq!(actions.len(), 2, "no other server is asked: {actions:?}");
 }
 
 #[test]
@@ -398,26 +368,21 @@ fn fences_match_by_set_and_a_second_call_is_a_second_fence() {
     let mut stage = Stage::of(2);
     let ask = |stage: &mut Stage, rank: u32, order: [u32; 2]| {
         let procs = order.into_iter().map(proc).collect();
-        stage
-            .ask(
-                rank,
-                Request::Fence {
-                    procs,
-                    infos: Vec::new(),
-                },
-            )
-            .1
+        stage.ask(
+            rank,
+            Request::Fence {
+                procs,
+                infos: Vec::new(),
+            },
+        )
     };
-    assert!(ask(&mut stage, 0, [0, 1]).is_empty());
-    assert!(ask(&mut stage, 0, [1, 0]).is_empty());
-    assert!(matches!(
-        ask(&mut stage, 1, [1, 0])[..],
-        [Action::Gather { id: FenceId(1), .. }]
-    ));
-    assert!(matches!(
-        ask(&mut stage, 1, [0, 1])[..],
-        [Action::Gather { id: FenceId(2), .. }]
-    ));
+    let waiting = [ask(&mut stage, 0, [0, 1]), ask(&mut stage, 0, [1, 0])];
+    for (first, actions) in waiting {
+        assert!(actions.is_empty());
+        let (second, actions) = ask(&mut stage, 1, [1, 0]);
+        let freed = [(second, code::PMIX_SUCCESS), (first, code::PMIX_SUCCESS)];
+        assert_eq!(statuses(&actions), freed);
+    }
 }
 
 #[test]
@@ -426,16 +391,10 @@ fn fence_continues_without_dead_proc_and_reports_it() {
     stage.fence(0, Vec::new());
     stage.fence(1, Vec::new());
     let actions = stage.server.disconnected(stage.peers[2], MonotonicTime(0));
-    let gather = actions.iter().find_map(|action| {
-        if let Action::Gather { id, .. } = action {
-            Some(*id)
-        } else {
-            None
-        }
-    });
-    let answers = stage.server.gathered(gather.unwrap(), Ok(nothing()));
+    let answers = statuses(&actions);
     assert_eq!(answers.len(), 2);
-    assert_eq!(status(&answers), code::PMIX_ERR_PARTIAL_SUCCESS);
+    let is_partial = |(_, status)| status == code::PMIX_ERR_PARTIAL_SUCCESS;
+    assert!(answers.into_iter().all(is_partial));
 }
 
 #[test]
@@ -778,9 +737,9 @@ fn death_is_reported_once_despite_open_connection() {
         .proc_ended(&proc(1), abnormal(), MonotonicTime(0));
     assert_eq!(told(&ended), both);
     assert!(
-        ended
+        statuses(&ended)
             .iter()
-            .any(|action| matches!(action, Action::Gather { .. })),
+            .any(|(_, status)| *status == code::PMIX_ERR_PARTIAL_SUCCESS),
         "nobody waits for it any more"
     );
     assert!(
@@ -827,12 +786,10 @@ fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
     let actions = server.proc_ended(&proc(1), None, MonotonicTime(0));
     assert_eq!(
         statuses(&actions),
-        [(request(102), code::PMIX_ERR_NOT_FOUND)]
-    );
-    assert!(
-        actions
-            .iter()
-            .any(|action| matches!(action, Action::Gather { .. }))
+        [
+            (request(102), code::PMIX_ERR_NOT_FOUND),
+            (request(101), code::PMIX_ERR_PARTIAL_SUCCESS)
+        ]
     );
     assert!(matches!(
         server.admit(&proc(1), WHO),

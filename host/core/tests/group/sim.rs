@@ -7,7 +7,9 @@ use peal_core::{
         GroupCallResult, GroupKey, GroupMessage, GroupName, GroupRefusal, GroupSettings, Groups,
         JobSummary, ServerId,
     },
+    job::NodeRoute,
     quota::QuotaReport,
+    rank_ranges::RankRanges,
     server::{PeerId, RequestId},
 };
 use peal_model::{Info, Nspace, Proc, Rank, Status, Text, UserIdentity, Value, code, key};
@@ -191,6 +193,9 @@ impl Sim {
                     self.learnt.entry(at).or_default().extend(elsewhere);
                 }
                 GroupAction::AskHost(_) => panic!("no job is on other nodes"),
+                GroupAction::RefuseMessage { from, refusal } => {
+                    panic!("{from:?} lies to {at:?}: {refusal}")
+                }
                 GroupAction::Lost { .. } => panic!("nobody is invited"),
                 GroupAction::Forget(jobs) => {
                     let learnt = self.learnt.entry(at).or_default();
@@ -253,6 +258,8 @@ impl Sim {
                     size: procs,
                     owner: UserIdentity { uid: UID, gid: UID },
                 },
+                RankRanges::below(procs),
+                NodeRoute::Servers,
             )
         });
         self.homes.insert(nspace(job), ServerId(server));

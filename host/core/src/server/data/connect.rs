@@ -98,9 +98,9 @@ impl DataExchange {
 
     /// Fails pending connects with a proc that has ended.
     pub(super) fn fail_connects(&mut self, proc: &Proc) -> Vec<Action> {
-        self.fences
-            .unconnectable(proc)
-            .into_iter()
+        let failed = self.fences.unconnectable(proc).into_iter();
+        failed
+            .flat_map(|fence| fence.waiting)
             .map(|to| reply(to, UNCONNECTABLE))
             .collect()
     }

@@ -1,25 +1,28 @@
 //! Commit, get, fence and connect: exchange of values between procs, and collectives of them.
 mod connect;
 mod node_exchange;
+mod over_servers;
+mod remote_gets;
 
-pub use self::node_exchange::ModexId;
-use self::node_exchange::NodeExchange;
+pub use self::{node_exchange::ModexId, remote_gets::ModexMessage};
+use self::{node_exchange::NodeExchange, remote_gets::RemoteGets};
 
 use super::{
-    Action, Collect, Completeness, FenceContribution, FenceId, GatherRoute, LocallyComplete,
-    PeerId, Purpose, RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable,
-    groups::group_value, reply,
+    Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, PeerId, Purpose,
+    RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable, groups::group_value,
+    reply,
 };
 use crate::{
     MonotonicTime,
     assemblage::Assemblages,
     directives,
-    fence::{FenceArrival, Fences, Participants},
+    fence::{FenceArrival, FenceReach, Fences, Participants},
     group::{ConstructRequest, GroupError, Groups},
-    job::{self, ProcNode, ProcPhase, TrackedJob},
+    job::{self, NodeRoute, ProcNode, ProcPhase, TrackedJob},
     modex::{Modex, PutShare},
     put_values::SoughtValue,
     quota::{Quota, QuotaReport, unreserved},
+    server_fences::{FenceLimits, FenceRound, ServerFences},
 };
 use peal_model::{
     Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, RankData, Reply, Scope,
@@ -51,8 +54,13 @@ pub(super) struct GetRequest<'a> {
 pub(super) struct DataExchange {
     modex: Modex,
     fences: Fences,
+    /// Fences of procs that other servers have, too.
+    server_fences: ServerFences,
     assemblages: Assemblages,
     nodes: NodeExchange,
+    remote_gets: RemoteGets,
+    /// The latest time that a call brought.
+    clock: MonotonicTime,
 }
 
 /// Creation, ends and time.
@@ -62,8 +70,17 @@ impl DataExchange {
         DataExchange {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
+            server_fences: ServerFences::new(
+                settings.id,
+                FenceLimits {
+                    max_named: settings.max_fence_set_procs,
+                    max_ahead: settings.max_fences,
+                },
+            ),
             assemblages: Assemblages::default(),
             nodes: NodeExchange::default(),
+            remote_gets: RemoteGets::default(),
+            clock: MonotonicTime::default(),
         }
     }
 
@@ -90,16 +107,32 @@ impl DataExchange {
 
     /// Returns the time at which the next get or fence expires.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
-        let held = [self.modex.deadline(), self.fences.deadline()];
+        let held = [
+            self.modex.deadline(),
+            self.fences.deadline(),
+            self.server_fences.deadline(),
+            self.remote_gets.deadline(),
+        ];
         held.into_iter().flatten().min()
     }
 
     /// Expires gets and fences.
-    pub(super) fn expire(&mut self, now: MonotonicTime) -> Vec<Action> {
+    pub(super) fn expire(
+        &mut self,
+        ctx: ServerContext<'_>,
+        groups: &Groups,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        self.clock = now;
+        self.remote_gets.expire(now);
         let late = self.modex.expire(now).into_iter();
-        late.chain(self.fences.expire(now))
-            .map(|to| reply(to, code::PMIX_ERR_TIMEOUT))
-            .collect()
+        let late = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT));
+        let mut actions: Vec<Action> = late.collect();
+        let expired = self.fences.expire(now);
+        actions.extend(self.fail_fences(ctx.clients, groups, expired, code::PMIX_ERR_TIMEOUT));
+        let asked = self.server_fences.tick(groups, now);
+        actions.extend(self.carry_out(ctx.clients, groups, asked));
+        actions
     }
 
     /// Forgets the pending gets and fences of a closed connection.
@@ -124,23 +157,39 @@ impl DataExchange {
     }
 
     /// Removes the data of a job, and answers the requests that wait for its procs.
-    pub(super) fn drop_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+    pub(super) fn drop_job(
+        &mut self,
+        clients: &ClientTable,
+        groups: &Groups,
+        nspace: &Nspace,
+    ) -> Vec<Action> {
         self.modex.drop_job(nspace);
         self.assemblages.drop_job(nspace);
-        let waiting = self
-            .modex
-            .give_up_job(nspace)
-            .into_iter()
-            .chain(self.fences.drop_job(nspace));
-        waiting
-            .map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE))
-            .chain(self.nodes.drop_job(nspace))
-            .collect()
+        let unknown = code::PMIX_ERR_INVALID_NAMESPACE;
+        let waiting = self.modex.give_up_job(nspace).into_iter();
+        let mut actions: Vec<Action> = waiting.map(|to| reply(to, unknown)).collect();
+        // Before the local parts are removed: other servers get a status only for those that have
+        // not contributed.
+        let steps = self.server_fences.drop_job(nspace, groups);
+        let gone = self.fences.drop_job(nspace).into_iter();
+        actions.extend(
+            gone.flat_map(|fence| fence.waiting)
+                .map(|to| reply(to, unknown)),
+        );
+        actions.extend(self.carry_out(clients, groups, steps));
+        actions.extend(self.nodes.drop_job(nspace));
+        actions.extend(self.drop_remote_gets(nspace));
+        actions
     }
 
     /// Continues the gets, connects and fences that wait for a departed proc, except fences if the
     /// proc may initialize again.
-    pub(super) fn proc_departed(&mut self, clients: &ClientTable, proc: &Proc) -> Vec<Action> {
+    pub(super) fn proc_departed(
+        &mut self,
+        clients: &ClientTable,
+        groups: &Groups,
+        proc: &Proc,
+    ) -> Vec<Action> {
         let mut unanswered = self.modex.give_up(proc);
         let any_rank = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         // A get for any rank goes on waiting while another proc of the job may put the value.
@@ -152,38 +201,53 @@ impl DataExchange {
             .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
             .collect();
         actions.extend(self.fail_connects(proc));
-        actions.extend(self.nodes.answer(proc, || self.modex.for_others(proc)));
+        actions.extend(
+            self.nodes
+                .answer(proc, || values_for_others(&self.modex, proc)),
+        );
+        actions.extend(self.answer_servers(proc, Some(code::PMIX_ERR_NOT_FOUND)));
         let may_return = clients.life(proc) == Some(ProcPhase::Finalized);
-        actions.extend(self.gather_complete(|fences| match may_return {
-            true => fences.finalized(proc),
-            false => fences.leave(proc),
-        }));
+        actions.extend(
+            self.gather_complete(clients, groups, |fences| match may_return {
+                true => fences.finalized(proc),
+                false => fences.leave(proc),
+            }),
+        );
         actions
     }
 
     /// Continues the fences that wait for a finalized proc that has terminated.
-    pub(super) fn proc_terminated(&mut self, proc: &Proc) -> Vec<Action> {
-        self.gather_complete(|fences| fences.leave(proc))
+    pub(super) fn proc_terminated(
+        &mut self,
+        clients: &ClientTable,
+        groups: &Groups,
+        proc: &Proc,
+    ) -> Vec<Action> {
+        self.gather_complete(clients, groups, |fences| fences.leave(proc))
     }
 
     /// Removes a proc that restarts from connects, and fails its fences.
-    pub(super) fn proc_restarts(&mut self, proc: &Proc) -> Vec<Action> {
+    pub(super) fn proc_restarts(
+        &mut self,
+        clients: &ClientTable,
+        groups: &Groups,
+        proc: &Proc,
+    ) -> Vec<Action> {
         self.leave_assemblages(proc);
-        let waiting = self.fences.drop_proc(proc);
-        waiting
-            .into_iter()
-            .map(|to| reply(to, code::PMIX_ERR_PROC_RESTART))
-            .collect()
+        let failed = self.fences.drop_proc(proc);
+        self.fail_fences(clients, groups, failed, code::PMIX_ERR_PROC_RESTART)
     }
 
     /// Gathers the fences that a change completes.
     fn gather_complete(
         &mut self,
+        clients: &ClientTable,
+        groups: &Groups,
         complete: impl FnOnce(&mut Fences) -> Vec<LocallyComplete>,
     ) -> Vec<Action> {
         complete(&mut self.fences)
             .into_iter()
-            .map(|complete| self.gather(complete))
+            .flat_map(|complete| self.gather(clients, groups, complete))
             .collect()
     }
 }
@@ -213,10 +277,14 @@ impl DataExchange {
             }
             Ok(waiting) => {
                 let local = self.answer_gets(ctx, groups, source, waiting);
-                let remote = self.nodes.answer(source, || self.modex.for_others(source));
+                let remote = self
+                    .nodes
+                    .answer(source, || values_for_others(&self.modex, source));
+                let servers = self.answer_servers(source, None);
                 std::iter::once(reply(to, code::PMIX_SUCCESS))
                     .chain(local)
                     .chain(remote)
+                    .chain(servers)
                     .collect()
             }
         }
@@ -286,10 +354,9 @@ impl DataExchange {
         // Clients of OpenPMIx 5 add `pmix.optional` to gets that they send all the same. They
         // expect an answer at once.
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
-        let elsewhere = ctx
-            .clients
-            .job(&proc.nspace)
-            .is_some_and(|job| job.spec.node_of(proc.rank) == Some(ProcNode::Other));
+        // A proc that was lost with its server puts nothing any more.
+        let route = ctx.clients.route_to_rank(&proc);
+        let elsewhere = route.is_some_and(|_| !groups.has_ended(&proc));
         // Only the host environment sets reserved keys, and it has done so before the procs start.
         let may_come = (elsewhere || ctx.clients.may_put(&proc))
             && !sought
@@ -305,11 +372,18 @@ impl DataExchange {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         let deadline = now + timeout(infos).unwrap_or(ctx.settings.get_timeout);
+        self.clock = self.clock.max(now);
+        let asked = match route {
+            Some(NodeRoute::Servers) => {
+                self.ask_server(groups, &proc, sought.as_ref(), deadline, now)
+            }
+            Some(NodeRoute::HostEnvironment) if self.nodes.request(&proc) => {
+                vec![Action::Upcall(Upcall::DirectModex(proc.clone()))]
+            }
+            Some(NodeRoute::HostEnvironment) | None => Vec::new(),
+        };
         self.modex.hold(&proc, sought, to, deadline);
-        if elsewhere && self.nodes.request(&proc) {
-            return vec![Action::Upcall(Upcall::DirectModex(proc))];
-        }
-        Vec::new()
+        asked
     }
 
     /// Stores the values of a proc of another node, and answers the gets that wait for them. The
@@ -325,7 +399,7 @@ impl DataExchange {
         let missing = match values {
             Ok(values) => {
                 let learned = values.into_iter().filter(|data| data.proc == *proc);
-                learned.for_each(|data| self.modex.learn(data));
+                learned.for_each(|data| self.modex.learn(data.into()));
                 code::PMIX_ERR_NOT_FOUND
             }
             Err(status) => status,
@@ -345,7 +419,7 @@ impl DataExchange {
         to: ModexId,
         proc: Proc,
     ) -> Vec<Action> {
-        if let Some(values) = self.modex.for_others(&proc) {
+        if let Some(values) = values_for_others(&self.modex, &proc) {
             return vec![Action::ModexReply {
                 to,
                 values: Ok(values),
@@ -445,14 +519,14 @@ impl DataExchange {
         construct.data = if groups.is_alone() && !groups.has_other_nodes(&proc.nspace) {
             None
         } else {
-            self.modex.for_others(proc)
+            values_for_others(&self.modex, proc)
         };
         Ok(())
     }
 
     /// Stores values of procs at other servers.
     pub(super) fn learn(&mut self, data: RankData) {
-        self.modex.learn(data);
+        self.modex.learn(data.into());
     }
 
     /// Makes the values of a local proc visible to procs at other servers, and answers the gets
@@ -486,6 +560,7 @@ impl DataExchange {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         // Participants are computed once per collective, not per arrival: jobs are large.
+        self.clock = self.clock.max(arrival.at);
         let id = match self.fences.awaiting(purpose, &procs, source) {
             Some(id) => id,
             None => match participants(ctx.clients, groups, source, procs, purpose) {
@@ -496,18 +571,33 @@ impl DataExchange {
                     // Such a connect cannot succeed any more, so it is not started.
                     return vec![reply(to, UNCONNECTABLE)];
                 }
-                Ok(participants) => self.fences.start(purpose, participants),
+                Ok(participants) => {
+                    let reach = match self.reach_of(groups, &participants) {
+                        Ok(reach) => reach,
+                        Err(status) => return vec![reply(to, status)],
+                    };
+                    self.start_fence(purpose, participants, reach)
+                }
                 Err(status) => return vec![reply(to, status)],
             },
         };
-        let complete = self.fences.arrive(id, arrival);
-        complete
-            .into_iter()
-            .map(|complete| self.gather(complete))
-            .collect()
+        match self.fences.arrive(id, arrival) {
+            Some(complete) => self.gather(ctx.clients, groups, complete),
+            None => Vec::new(),
+        }
     }
 
-    fn gather(&self, complete: LocallyComplete) -> Action {
+    /// Continues a fence whose local procs have all arrived.
+    fn gather(
+        &mut self,
+        clients: &ClientTable,
+        groups: &Groups,
+        complete: LocallyComplete,
+    ) -> Vec<Action> {
+        if complete.reach == FenceReach::ThisServer {
+            // Procs of this server read the values of each other from its store.
+            return self.gathered(clients, complete.id, Ok(FenceContribution::default()));
+        }
         let data = match complete.collect {
             Collect::Data => complete
                 .arrived
@@ -521,12 +611,24 @@ impl DataExchange {
             data,
             attendance: complete.attendance,
         };
-        Action::Gather {
-            id: complete.id,
-            purpose: complete.purpose,
-            procs: complete.procs,
-            route: complete.route,
-            contribution,
+        match complete.reach {
+            FenceReach::Servers(generation) => {
+                let round = FenceRound {
+                    procs: complete.procs,
+                    generation,
+                };
+                let now = self.clock;
+                let steps =
+                    self.server_fences
+                        .contribute(&round, complete.id, contribution, groups, now);
+                self.carry_out(clients, groups, steps)
+            }
+            FenceReach::ThisServer | FenceReach::HostEnvironment => vec![Action::Gather {
+                id: complete.id,
+                purpose: complete.purpose,
+                procs: complete.procs,
+                contribution,
+            }],
         }
     }
 
@@ -548,7 +650,7 @@ impl DataExchange {
                 // Stored before the replies, because a get may follow a reply at once. A host
                 // environment returns the values of local procs, too.
                 data.into_iter()
-                    .filter(|data| clients.life(&data.proc).is_none())
+                    .filter(|data| clients.life(&data.values.proc).is_none())
                     .for_each(|data| self.modex.learn(data));
                 match attendance.and(finished.attendance) {
                     Completeness::Full => code::PMIX_SUCCESS,
@@ -587,10 +689,11 @@ fn participants(
 ) -> Result<Participants, Status> {
     let mut expected = BTreeSet::new();
     let mut attendance = Completeness::Full;
-    let mut route = GatherRoute::Servers;
+    let mut route = None;
     for named in &procs {
-        // The server of these procs waits for them, and `Action::Gather` waits for that server.
+        // The servers of these procs wait for them.
         if groups.is_elsewhere(&named.nspace) && groups.meets(source, named) {
+            route = route.max(Some(NodeRoute::Servers));
             continue;
         }
         let is_job = clients.has_job(&named.nspace);
@@ -607,17 +710,11 @@ fn participants(
             .job(&named.nspace)
             .filter(|_| clients.may_see(source, &named.nspace));
         let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
-        if job.spec.is_elsewhere(named.rank) {
-            route = GatherRoute::HostEnvironment;
-        }
+        // The way through the host environment reaches all: its servers are those of one job.
+        route = route.max(clients.route_to(named));
         let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
         for (rank, life) in ranks {
-            let can_arrive = match life {
-                ProcPhase::Expected | ProcPhase::Connected(_) => true,
-                ProcPhase::Finalized => purpose.awaits_finalized(),
-                ProcPhase::Terminated | ProcPhase::Lost => false,
-            };
-            if can_arrive {
+            if can_arrive(life, purpose) {
                 expected.insert(Proc::new(named.nspace.clone(), rank));
             } else {
                 attendance = Completeness::Partial;
@@ -633,6 +730,20 @@ fn participants(
         attendance,
         route,
     })
+}
+
+/// Returns the values that a proc has put for procs of other nodes.
+fn values_for_others(modex: &Modex, proc: &Proc) -> Option<RankData> {
+    modex.for_others(proc).map(|snapshot| snapshot.values)
+}
+
+/// Returns true if a proc in this phase can still arrive at a collective.
+fn can_arrive(life: ProcPhase, purpose: Purpose) -> bool {
+    match life {
+        ProcPhase::Expected | ProcPhase::Connected(_) => true,
+        ProcPhase::Finalized => purpose.awaits_finalized(),
+        ProcPhase::Terminated | ProcPhase::Lost => false,
+    }
 }
 
 /// Returns the user that is charged for the values of a proc, and the share of that user.
@@ -709,6 +820,7 @@ pub(super) fn fence_arrival(
         proc: source,
         request: to,
         collect,
+        at: now,
         deadline: timeout(infos).map(|after| now + after),
     }
 }

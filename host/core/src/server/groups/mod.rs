@@ -22,10 +22,12 @@ use crate::{
         GroupCall, GroupError, GroupKey, GroupMessage, GroupName, GroupOperation, GroupRefusal,
         Groups, HostGroupAnswer, ServerId,
     },
+    server_message::ServerMessage,
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, Info, Infos, NamedProcs, Proc, Range, RankData, Reply, Request, Status, Value, code, key,
+    Event, Info, Infos, NamedProcs, Nspace, Proc, Range, RankData, Reply, Request, Status, Value,
+    code, key,
 };
 use std::sync::Arc;
 
@@ -39,17 +41,50 @@ impl ServerState {
 
     /// Removes another server, after everything that it sent has been received.
     pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<Action> {
-        self.with_groups(|groups| groups.server_left(server, now))
+        let jobs = self.groups.jobs_at(server);
+        let mut actions = self.with_groups(|groups| groups.server_left(server, now));
+        for nspace in jobs {
+            actions.extend(self.servers_changed(&nspace, Some(server)));
+        }
+        actions
     }
 
-    /// Handles a group message of another server.
-    pub fn group_message(
+    /// Handles a message of another server.
+    pub fn server_message(
         &mut self,
         from: ServerId,
-        message: GroupMessage,
+        message: ServerMessage,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        self.with_groups(|groups| groups.received(from, message, now))
+        match message {
+            ServerMessage::Group(message) => {
+                let changed = match &message {
+                    GroupMessage::Job { nspace, .. } => Some((nspace.clone(), None)),
+                    GroupMessage::JobGone(nspace) => Some((nspace.clone(), Some(from))),
+                    _ => None,
+                };
+                let mut actions = self.with_groups(|groups| groups.received(from, message, now));
+                if let Some((nspace, lost)) = changed {
+                    actions.extend(self.servers_changed(&nspace, lost));
+                }
+                actions
+            }
+            ServerMessage::Fence(message) => {
+                self.data
+                    .fence_message(&self.clients, &self.groups, from, message, now)
+            }
+            ServerMessage::Modex(message) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.data
+                    .modex_message(ctx, &self.groups, from, message, now)
+            }
+        }
+    }
+
+    /// Continues what depends on the servers that have procs of a job. `lost` has none any more.
+    fn servers_changed(&mut self, nspace: &Nspace, lost: Option<ServerId>) -> Vec<Action> {
+        self.data
+            .servers_changed(&self.clients, &self.groups, nspace, lost)
     }
 
     /// Handles the host environment's answer to an [`Upcall::Group`].
@@ -278,7 +313,7 @@ impl ServerState {
         // Procs of this server alone need no coordinator.
         if procs
             .iter()
-            .any(|proc| self.groups.is_elsewhere(&proc.nspace))
+            .any(|proc| self.groups.is_at_others(&proc.nspace))
         {
             return self.connect_across(purpose, by, source, procs, infos);
         }
@@ -286,6 +321,7 @@ impl ServerState {
             proc: source,
             request: by.to,
             collect: Collect::Nothing,
+            at: by.at,
             deadline: timeout(infos).map(|after| by.at + after),
         };
         let ctx = ServerContext::new(&self.clients, &self.settings);
@@ -362,9 +398,10 @@ impl ServerState {
         let mut notified = None;
         for step in steps {
             match step {
-                GroupAction::Send { to, message } => {
-                    actions.push(Action::SendGroupMessage { to, message })
-                }
+                GroupAction::Send { to, message } => actions.push(Action::Send {
+                    to,
+                    message: ServerMessage::Group(message),
+                }),
                 GroupAction::AskHost(request) => {
                     actions.push(Action::Upcall(Upcall::Group(request)));
                 }
@@ -380,13 +417,16 @@ impl ServerState {
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.data.learn(data));
-                    let here = |procs: &&[Proc]| {
+                    let has_job = |procs: &&[Proc]| {
                         procs
                             .first()
                             .is_some_and(|proc| self.clients.has_job(&proc.nspace))
                     };
-                    let here: Vec<&[Proc]> = formed.members.of_each_job().filter(here).collect();
-                    for member in here.into_iter().flatten() {
+                    let of_jobs = formed.members.of_each_job().filter(has_job).flatten();
+                    let here: Vec<&Proc> = of_jobs
+                        .filter(|member| !self.clients.is_elsewhere(member))
+                        .collect();
+                    for member in here {
                         let ctx = ServerContext::new(&self.clients, &self.settings);
                         actions.extend(self.data.share(ctx, &self.groups, member));
                     }
@@ -399,6 +439,9 @@ impl ServerState {
                 GroupAction::Forget(jobs) => jobs
                     .iter()
                     .for_each(|nspace| self.data.drop_values_of_job(nspace)),
+                GroupAction::RefuseMessage { from, refusal } => {
+                    actions.push(Action::MessageRefused { from, refusal });
+                }
                 GroupAction::Notify { procs, code, infos } => {
                     let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
                     let infos = [vec![targets], infos].concat();

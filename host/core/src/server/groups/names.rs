@@ -28,7 +28,7 @@ impl<'a> ProcNames<'a> {
     pub(super) fn members_reached(self, event: &Event, key: &GroupKey) -> NamedProcs {
         let aim = EventTargets::of(event);
         let arrives =
-            |member: &Proc| audience::leaves_node(event) || self.clients.has_job(&member.nspace);
+            |member: &Proc| audience::leaves_node(event) || self.clients.life(member).is_some();
         let members = self.groups.members(key).unwrap_or_default().into_iter();
         members
             .filter(|member| aim.is_meant_for(event, member) && arrives(member))

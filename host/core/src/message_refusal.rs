@@ -1,0 +1,37 @@
+//! Reasons for which messages of other servers are refused: a server is believed only about itself.
+use peal_model::{Nspace, Proc};
+use thiserror::Error;
+
+/// The reason why a message of another server is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MessageRefusal {
+    /// Another server has announced a job of this name with another size or owner.
+    #[error("job {0:?} is known with another size or owner")]
+    OtherJob(Nspace),
+    /// Another server has announced the proc.
+    #[error("{0} is a proc of another server")]
+    TakenProc(Proc),
+    /// The proc is not one of the sender's.
+    #[error("{0} is no proc of the sender")]
+    ForeignProc(Proc),
+    /// The sender has no procs of the job.
+    #[error("sender has no procs of job {0:?}")]
+    NoPart(Nspace),
+    /// The sender has none of the procs of the fence.
+    #[error("sender has no procs of the fence")]
+    NoParticipant,
+    /// The sender does not decide about the fence.
+    #[error("sender is not the root of the fence")]
+    NotRoot,
+    /// The sender has counted further than servers can be apart.
+    #[error("fence {generation} of its procs is too far ahead; {begun} have begun here")]
+    Generation {
+        /// The generation in the message.
+        generation: u64,
+        /// The last one that has begun here.
+        begun: u64,
+    },
+    /// The rank is not below the size of its job.
+    #[error("{0} is beyond the size of its job")]
+    NoProc(Proc),
+}

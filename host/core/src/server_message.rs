@@ -1,0 +1,13 @@
+//! Messages between servers.
+use crate::{group::GroupMessage, server::ModexMessage, server_fences::FenceMessage};
+
+/// A message from one server to another. Messages of one server to another arrive in order.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ServerMessage {
+    /// About jobs and groups.
+    Group(GroupMessage),
+    /// About a fence.
+    Fence(FenceMessage),
+    /// About values that procs have put.
+    Modex(ModexMessage),
+}

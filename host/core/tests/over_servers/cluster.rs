@@ -1,0 +1,276 @@
+//! Servers with their clients in one thread: links that keep the order of messages, late copies of some, losses, and a clock that goes on when nothing moves.
+use super::random::Random;
+use peal_core::{
+    MonotonicTime,
+    group::ServerId,
+    job::{JobSpec, NodeRanks},
+    server::{
+        Action, MessageRefusal, PeerId, RequestId, ServerMessage, ServerState, StateSettings,
+    },
+};
+use peal_model::{Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub const USER: UserIdentity = UserIdentity {
+    uid: 1000,
+    gid: 100,
+};
+
+/// A message in transit.
+#[derive(Debug)]
+enum Parcel {
+    Message(ServerMessage),
+    /// No message follows, because the sender is gone.
+    Left,
+}
+
+/// A request of a proc and its answers.
+#[derive(Debug)]
+pub struct Call {
+    pub proc: Proc,
+    pub answers: Vec<Reply>,
+}
+
+impl Call {
+    /// Returns the status of the only answer, if there is one.
+    pub fn status(&self) -> Option<Status> {
+        assert!(self.answers.len() < 2, "answered twice: {self:?}");
+        self.answers.first().map(status)
+    }
+}
+
+pub fn status(reply: &Reply) -> Status {
+    match reply {
+        Reply::Status(status) => *status,
+        Reply::Data { status, .. } => *status,
+        other => panic!("unexpected reply {other:?}"),
+    }
+}
+
+pub struct Cluster {
+    pub random: Random,
+    pub now: u64,
+    pub servers: BTreeMap<ServerId, ServerState>,
+    /// The servers that each one knows to be there.
+    joined: BTreeSet<ServerId>,
+    /// The connection of each living proc.
+    pub peers: BTreeMap<Proc, (ServerId, PeerId)>,
+    links: BTreeMap<(ServerId, ServerId), VecDeque<Parcel>>,
+    /// Copies of messages about fences, which arrive at any time.
+    copies: Vec<(ServerId, ServerId, ServerMessage)>,
+    /// The share of messages that arrive twice, in percent.
+    pub copied: u64,
+    pub calls: Vec<Call>,
+    pub refused: Vec<MessageRefusal>,
+    pub sent: usize,
+}
+
+impl Cluster {
+    /// Creates servers without jobs.
+    pub fn new(servers: u32, seed: u64, settings: &StateSettings) -> Cluster {
+        let mut cluster = Cluster {
+            random: Random(seed),
+            now: 0,
+            servers: BTreeMap::new(),
+            joined: BTreeSet::new(),
+            peers: BTreeMap::new(),
+            links: BTreeMap::new(),
+            copies: Vec::new(),
+            copied: 0,
+            calls: Vec::new(),
+            refused: Vec::new(),
+            sent: 0,
+        };
+        for number in 1..=servers {
+            let id = ServerId(number);
+            let settings = StateSettings {
+                id,
+                ..settings.clone()
+            };
+            let others: Vec<ServerId> = cluster.servers.keys().copied().collect();
+            cluster.servers.insert(id, ServerState::new(settings));
+            cluster.joined.insert(id);
+            for other in others {
+                cluster.step(other, |server, _| server.server_joined(id));
+                cluster.step(id, |server, _| server.server_joined(other));
+            }
+        }
+        cluster
+    }
+
+    /// Runs an operation on a server and carries out its actions.
+    pub fn step(
+        &mut self,
+        at: ServerId,
+        step: impl FnOnce(&mut ServerState, MonotonicTime) -> Vec<Action>,
+    ) {
+        let Some(server) = self.servers.get_mut(&at) else {
+            return;
+        };
+        let actions = step(server, MonotonicTime(self.now));
+        for action in actions {
+            match action {
+                Action::Reply { to, reply } => self.calls[to.tag as usize].answers.push(reply),
+                Action::MessageRefused { refusal, .. } => self.refused.push(refusal),
+                Action::Send { to, message } => self.send(at, to, message),
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: ServerId, to: ServerId, message: ServerMessage) {
+        assert_ne!(from, to, "a server sends {message:?} to itself");
+        self.sent += 1;
+        if !self.servers.contains_key(&to) {
+            return;
+        }
+        let link = self.links.entry((from, to)).or_default();
+        link.push_back(Parcel::Message(message));
+    }
+
+    /// Adds a job to the servers that have its procs, in any order, and connects all procs.
+    pub fn add_job(&mut self, nspace: &str, placement: &[(u32, &[u32])]) {
+        let nspace = Nspace::new(nspace).unwrap();
+        let nodes: Vec<NodeRanks> = placement
+            .iter()
+            .map(|(server, ranks)| NodeRanks {
+                hostname: format!("n{server}"),
+                ranks: ranks.iter().copied().map(Rank).collect(),
+            })
+            .collect();
+        let mut order: Vec<u32> = placement.iter().map(|(server, _)| *server).collect();
+        self.random.shuffle(&mut order);
+        for server in order {
+            let hostname = format!("n{server}");
+            let spec = JobSpec::on_nodes(nspace.clone(), nodes.clone(), hostname, USER).unwrap();
+            self.step(ServerId(server), |server, _| server.add_job(spec));
+        }
+        for (server, ranks) in placement {
+            for rank in *ranks {
+                let proc = Proc::new(nspace.clone(), Rank(*rank));
+                self.connect(ServerId(*server), &proc);
+            }
+        }
+    }
+
+    pub fn connect(&mut self, server: ServerId, proc: &Proc) {
+        let mut peer = None;
+        self.step(server, |server, _| {
+            let (id, actions) = server.admit(proc, USER).unwrap();
+            peer = Some(id);
+            actions
+        });
+        self.peers.insert(proc.clone(), (server, peer.unwrap()));
+    }
+
+    /// Makes a request of a living proc, and returns the number of the call.
+    pub fn request(&mut self, proc: &Proc, request: Request) -> usize {
+        let number = self.calls.len();
+        let (server, peer) = self.peers[proc];
+        self.calls.push(Call {
+            proc: proc.clone(),
+            answers: Vec::new(),
+        });
+        let to = RequestId {
+            peer,
+            tag: u32::try_from(number).unwrap(),
+        };
+        self.step(server, |server, now| server.request(to, request, now));
+        number
+    }
+
+    /// Returns the data of an answered get.
+    pub fn data_of(&self, call: usize) -> Vec<RankData> {
+        match &self.calls[call].answers[..] {
+            [Reply::Data { ranks, .. }] => {
+                let ranks = ranks.iter().cloned();
+                ranks.map(|data| data.into_inner()).collect()
+            }
+            other => panic!("no data: {other:?}"),
+        }
+    }
+
+    /// Ends a proc without a finalize.
+    pub fn die(&mut self, proc: &Proc) {
+        if let Some((server, peer)) = self.peers.remove(proc) {
+            self.step(server, |server, now| server.disconnected(peer, now));
+        }
+    }
+
+    pub fn server_dies(&mut self, server: ServerId) {
+        if self.servers.remove(&server).is_none() {
+            return;
+        }
+        self.peers.retain(|_, (at, _)| *at != server);
+        self.links.retain(|(_, to), _| *to != server);
+        self.copies.retain(|(_, to, _)| *to != server);
+        // It has died while it sent: of what is on its way the last may never have left.
+        for ((from, _), parcels) in &mut self.links {
+            if *from == server {
+                parcels.truncate(self.random.below(parcels.len() + 1));
+            }
+        }
+        for other in self.servers.keys() {
+            let link = self.links.entry((server, *other)).or_default();
+            link.push_back(Parcel::Left);
+        }
+    }
+
+    /// Delivers one message, if any is on its way.
+    pub fn deliver(&mut self) -> bool {
+        self.links.retain(|_, parcels| !parcels.is_empty());
+        let choices = self.links.len() + self.copies.len();
+        if choices == 0 {
+            return false;
+        }
+        let chosen = self.random.below(choices);
+        if let Some(copy) = chosen.checked_sub(self.links.len()) {
+            let (from, to, message) = self.copies.swap_remove(copy);
+            self.step(to, |server, now| server.server_message(from, message, now));
+            return true;
+        }
+        let (link, parcels) = self.links.iter_mut().nth(chosen).unwrap();
+        let (from, to) = *link;
+        match parcels.pop_front().unwrap() {
+            Parcel::Message(message) => {
+                // Messages about groups come once: their transport drops copies.
+                let may_copy = !matches!(message, ServerMessage::Group(_));
+                if may_copy && self.random.percent(self.copied) {
+                    self.copies.push((from, to, message.clone()));
+                }
+                self.step(to, |server, now| server.server_message(from, message, now));
+            }
+            Parcel::Left => self.step(to, |server, now| server.server_left(from, now)),
+        }
+        true
+    }
+
+    pub fn deliver_some(&mut self, most: usize) {
+        for _ in 0..self.random.below(most + 1) {
+            self.deliver();
+        }
+    }
+
+    pub fn deliver_all(&mut self) {
+        while self.deliver() {}
+    }
+
+    /// Advances the time, and delivers all that moves.
+    pub fn pass(&mut self, milliseconds: u64) {
+        self.deliver_all();
+        let until = self.now + milliseconds;
+        loop {
+            let dues = self.servers.values().filter_map(ServerState::deadline);
+            match dues.min().filter(|due| due.0 <= until) {
+                Some(due) => self.now = self.now.max(due.0),
+                None => break,
+            }
+            let ids: Vec<ServerId> = self.servers.keys().copied().collect();
+            for id in ids {
+                self.step(id, ServerState::tick);
+            }
+            self.deliver_all();
+        }
+        self.now = until;
+    }
+}
