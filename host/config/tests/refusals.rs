@@ -31,7 +31,8 @@ fn misspelt_keys(key: &str, tables: &mut BTreeSet<String>) -> Vec<(String, Strin
     let parts: Vec<&str> = key.split('.').collect();
     let mut all = Vec::new();
     for (at, part) in parts.iter().enumerate() {
-        if at + 1 < parts.len() && !tables.insert(parts[..=at].join(".")) {
+        let table = parts.iter().take(at + 1).copied().collect::<Vec<_>>();
+        if at + 1 < parts.len() && !tables.insert(table.join(".")) {
             continue;
         }
         for wrong in misspellings(part)

@@ -127,7 +127,8 @@ async fn get_of_proc_ends_when_its_server_leaves() {
     // The others fence without it.
     let rest = &clients[..4];
     let mut calls = Vec::new();
-    for client in rest.to_vec() {
+    for client in rest {
+        let client = client.clone();
         calls.push(begin(async move { client.fence(&[], &[]).await }).await);
     }
     for call in calls {
