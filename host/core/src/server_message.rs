@@ -3,7 +3,7 @@ use crate::{group::GroupMessage, server::ModexMessage, server_fences::FenceMessa
 
 /// A message from one server to another. Messages of one server to another arrive in order.
 #[derive(Clone, PartialEq, Debug)]
-pub enum ServerMessage {
+pub enum InterServerMessage {
     /// About jobs and groups.
     Group(GroupMessage),
     /// About a fence.

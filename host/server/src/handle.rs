@@ -18,8 +18,8 @@ use peal_core::{
     policy::Verdict,
     psets::PsetError,
     server::{
-        DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId, PeerId,
-        RaisingOwner, RequestId, Seq, ServerMessage, UsageFound,
+        DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId,
+        InterServerMessage, PeerId, RaisingOwner, RequestId, Seq, UsageFound,
     },
     user_scope::UserScope,
 };
@@ -87,7 +87,7 @@ pub(crate) enum ActorMessage {
     ServerLeft(ServerId),
     Server {
         from: ServerId,
-        message: ServerMessage,
+        message: InterServerMessage,
     },
     Gathered {
         id: FenceId,
@@ -412,7 +412,7 @@ impl ServerHandle {
     }
 
     /// Passes on a message of another server.
-    pub(crate) fn server_message(&self, from: ServerId, message: ServerMessage) {
+    pub(crate) fn server_message(&self, from: ServerId, message: InterServerMessage) {
         self.send(ActorMessage::Server { from, message });
     }
 

@@ -4,7 +4,7 @@
 use crate::handle::ServerHandle;
 use peal_core::{
     log::{GatewayAvailability, LogOrigin},
-    server::{EventBudget, ServerMessage},
+    server::{EventBudget, InterServerMessage},
     user_scope::UserScope,
 };
 use peal_model::{Event, Key, LogRequest, Status, code};
@@ -34,7 +34,7 @@ pub trait ServerTransport: Send + Sync + 'static {
 
     /// Sends a message to another server. Messages of one server to another arrive in order.
     /// Messages to a server that has left are dropped.
-    fn send(&self, from: ServerId, to: ServerId, message: ServerMessage);
+    fn send(&self, from: ServerId, to: ServerId, message: InterServerMessage);
 
     /// Returns the availability of a gateway for this server.
     fn gateway(&self, of: ServerId) -> GatewayAvailability;
@@ -150,7 +150,7 @@ impl ServerTransport for InProcessTransport {
         }
     }
 
-    fn send(&self, from: ServerId, to: ServerId, message: ServerMessage) {
+    fn send(&self, from: ServerId, to: ServerId, message: InterServerMessage) {
         let inner = self.lock();
         if let Some((server, _)) = inner.servers.get(&to) {
             server.server_message(from, message);

@@ -10,7 +10,7 @@ use crate::{
     job_control::{Cleanup, ControlId, ControlOverNodes, JobControl, JobControlOperation},
     message_refusal::MessageRefusal,
     monitor::{MonitorId, UsageRequest},
-    server_message::ServerMessage,
+    server_message::InterServerMessage,
     user_scope::UserScope,
 };
 use peal_model::{
@@ -131,7 +131,7 @@ pub enum Action {
         /// The receiving server.
         to: ServerId,
         /// The message.
-        message: ServerMessage,
+        message: InterServerMessage,
     },
     /// Makes an upcall to the host environment.
     Upcall(Upcall),

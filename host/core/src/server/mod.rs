@@ -57,7 +57,7 @@ pub use crate::{
     put_values::SoughtValue,
     request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
-    server_message::ServerMessage,
+    server_message::InterServerMessage,
 };
 pub use action::{Action, FileLook, Upcall};
 use clients::ClientTable;

@@ -5,7 +5,7 @@ use peal_core::{
     group::ServerId,
     job::{JobSpec, NodeRanks},
     server::{
-        Action, MessageRefusal, PeerId, RequestId, ServerMessage, ServerState, StateSettings,
+        Action, InterServerMessage, MessageRefusal, PeerId, RequestId, ServerState, StateSettings,
     },
 };
 use peal_model::{Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity};
@@ -19,7 +19,7 @@ pub const USER: UserIdentity = UserIdentity {
 /// A message in transit.
 #[derive(Debug)]
 enum Parcel {
-    Message(ServerMessage),
+    Message(InterServerMessage),
     /// No message follows, because the sender is gone.
     Left,
 }
@@ -57,7 +57,7 @@ pub struct Cluster {
     pub peers: BTreeMap<Proc, (ServerId, PeerId)>,
     links: BTreeMap<(ServerId, ServerId), VecDeque<Parcel>>,
     /// Copies of messages about fences, which arrive at any time.
-    copies: Vec<(ServerId, ServerId, ServerMessage)>,
+    copies: Vec<(ServerId, ServerId, InterServerMessage)>,
     /// The share of messages that arrive twice, in percent.
     pub copied: u64,
     pub calls: Vec<Call>,
@@ -118,7 +118,7 @@ impl Cluster {
         }
     }
 
-    fn send(&mut self, from: ServerId, to: ServerId, message: ServerMessage) {
+    fn send(&mut self, from: ServerId, to: ServerId, message: InterServerMessage) {
         assert_ne!(from, to, "a server sends {message:?} to itself");
         self.sent += 1;
         if !self.servers.contains_key(&to) {
@@ -234,7 +234,7 @@ impl Cluster {
         match parcels.pop_front().unwrap() {
             Parcel::Message(message) => {
                 // Messages about groups come once: their transport drops copies.
-                let may_copy = !matches!(message, ServerMessage::Group(_));
+                let may_copy = !matches!(message, InterServerMessage::Group(_));
                 if may_copy && self.random.percent(self.copied) {
                     self.copies.push((from, to, message.clone()));
                 }

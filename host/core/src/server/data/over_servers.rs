@@ -8,7 +8,7 @@ use crate::{
     job::NodeRoute,
     server::{Purpose, clients::ClientTable},
     server_fences::{FenceMessage, FenceRound, FenceStep},
-    server_message::ServerMessage,
+    server_message::InterServerMessage,
 };
 use peal_model::{Nspace, Proc, Status, code, rank};
 use std::{collections::BTreeSet, sync::Arc};
@@ -127,7 +127,7 @@ impl DataExchange {
             match step {
                 FenceStep::Send(to, message) => actions.push(Action::Send {
                     to,
-                    message: ServerMessage::Fence(message),
+                    message: InterServerMessage::Fence(message),
                 }),
                 FenceStep::Begin(round) => {
                     actions.extend(self.begin_for_others(clients, groups, &round));

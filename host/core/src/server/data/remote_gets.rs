@@ -12,7 +12,7 @@ use crate::{
     modex::PutSnapshot,
     put_values::SoughtValue,
     server::{ServerContext, clients::ClientTable, reply},
-    server_message::ServerMessage,
+    server_message::InterServerMessage,
 };
 use peal_model::{Nspace, Proc, Status, code};
 use std::{collections::BTreeMap, time::Duration};
@@ -370,7 +370,7 @@ fn modex_request(
     };
     Action::Send {
         to,
-        message: ServerMessage::Modex(message),
+        message: InterServerMessage::Modex(message),
     }
 }
 
@@ -387,6 +387,6 @@ fn modex_values(
     };
     Action::Send {
         to,
-        message: ServerMessage::Modex(message),
+        message: InterServerMessage::Modex(message),
     }
 }

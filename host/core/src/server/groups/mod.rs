@@ -22,7 +22,7 @@ use crate::{
         GroupCall, GroupError, GroupKey, GroupMessage, GroupName, GroupOperation, GroupRefusal,
         Groups, HostGroupAnswer, ServerId,
     },
-    server_message::ServerMessage,
+    server_message::InterServerMessage,
     user_scope::UserScope,
 };
 use peal_model::{
@@ -53,11 +53,11 @@ impl ServerState {
     pub fn server_message(
         &mut self,
         from: ServerId,
-        message: ServerMessage,
+        message: InterServerMessage,
         now: MonotonicTime,
     ) -> Vec<Action> {
         match message {
-            ServerMessage::Group(message) => {
+            InterServerMessage::Group(message) => {
                 let changed = match &message {
                     GroupMessage::Job { nspace, .. } => Some((nspace.clone(), None)),
                     GroupMessage::JobGone(nspace) => Some((nspace.clone(), Some(from))),
@@ -69,11 +69,11 @@ impl ServerState {
                 }
                 actions
             }
-            ServerMessage::Fence(message) => {
+            InterServerMessage::Fence(message) => {
                 self.data
                     .fence_message(&self.clients, &self.groups, from, message, now)
             }
-            ServerMessage::Modex(message) => {
+            InterServerMessage::Modex(message) => {
                 let ctx = ServerContext::new(&self.clients, &self.settings);
                 self.data
                     .modex_message(ctx, &self.groups, from, message, now)
@@ -400,7 +400,7 @@ impl ServerState {
             match step {
                 GroupAction::Send { to, message } => actions.push(Action::Send {
                     to,
-                    message: ServerMessage::Group(message),
+                    message: InterServerMessage::Group(message),
                 }),
                 GroupAction::AskHost(request) => {
                     actions.push(Action::Upcall(Upcall::Group(request)));
