@@ -322,6 +322,19 @@ impl Modex {
         })
     }
 
+    /// Returns the values that a proc has put for other nodes, if the sought one is among them.
+    pub(crate) fn sought_for_others(
+        &self,
+        proc: &Proc,
+        sought: Option<&SoughtValue>,
+    ) -> Option<PutSnapshot> {
+        if self.has_for_others(proc, sought) {
+            self.for_others(proc)
+        } else {
+            None
+        }
+    }
+
     /// Returns true if a proc has put a value for procs of other nodes; without a value that is
     /// sought, if it has put any.
     pub(crate) fn has_for_others(&self, proc: &Proc, sought: Option<&SoughtValue>) -> bool {

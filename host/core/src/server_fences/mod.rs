@@ -59,7 +59,7 @@ impl FenceLimits {
 pub(crate) struct SetServers {
     /// The servers.
     pub(crate) servers: BTreeSet<ServerId>,
-    /// Whether the servers of all procs are known.
+    /// Knowledge of the servers of all procs.
     pub(crate) knowledge: SetKnowledge,
     /// Partial if procs of the set have ended with their server.
     pub(crate) attendance: Completeness,

@@ -46,7 +46,7 @@ pub enum ModexMessage {
 
 /// A request that waits: at its server for an answer, or at the proc's server for the value.
 #[derive(Debug)]
-struct OpenRequest {
+struct OpenGet {
     sought: Option<SoughtValue>,
     /// The other server; none while the server of the proc is not known.
     server: Option<ServerId>,
@@ -55,23 +55,23 @@ struct OpenRequest {
 
 /// Requests that wait, by their procs.
 #[derive(Debug, Default)]
-struct OpenRequests {
-    of: BTreeMap<Proc, Vec<OpenRequest>>,
+struct OpenGets {
+    of: BTreeMap<Proc, Vec<OpenGet>>,
     deadlines: Deadlines,
 }
 
-impl OpenRequests {
-    fn add(&mut self, proc: &Proc, request: OpenRequest) {
+impl OpenGets {
+    fn add(&mut self, proc: &Proc, request: OpenGet) {
         self.deadlines.add(request.until);
         self.of.entry(proc.clone()).or_default().push(request);
     }
 
     /// Takes the requests about a proc that the filter accepts.
-    fn take(&mut self, proc: &Proc, is_meant: impl Fn(&OpenRequest) -> bool) -> Vec<OpenRequest> {
+    fn take(&mut self, proc: &Proc, is_meant: impl Fn(&OpenGet) -> bool) -> Vec<OpenGet> {
         let Some(open) = self.of.get_mut(proc) else {
             return Vec::new();
         };
-        let taken: Vec<OpenRequest> = open.extract_if(.., |request| is_meant(request)).collect();
+        let taken: Vec<OpenGet> = open.extract_if(.., |request| is_meant(request)).collect();
         if open.is_empty() {
             self.of.remove(proc);
         }
@@ -85,8 +85,8 @@ impl OpenRequests {
     fn take_all(
         &mut self,
         nspace: Option<&Nspace>,
-        is_meant: impl Fn(&OpenRequest) -> bool + Copy,
-    ) -> Vec<(Proc, OpenRequest)> {
+        is_meant: impl Fn(&OpenGet) -> bool + Copy,
+    ) -> Vec<(Proc, OpenGet)> {
         let procs = self.of.keys();
         let procs = procs.filter(|proc| nspace.is_none_or(|nspace| proc.nspace == *nspace));
         let procs: Vec<Proc> = procs.cloned().collect();
@@ -99,10 +99,12 @@ impl OpenRequests {
         taken.collect()
     }
 
-    /// Drops the requests whose time is over.
-    fn expire(&mut self, now: MonotonicTime) {
+    /// Takes the requests whose time is over.
+    fn expire(&mut self, now: MonotonicTime) -> Vec<(Proc, OpenGet)> {
         if self.deadlines.next().is_some_and(|next| next <= now) {
-            self.take_all(None, |request| request.until <= now);
+            self.take_all(None, |request| request.until <= now)
+        } else {
+            Vec::new()
         }
     }
 }
@@ -111,9 +113,9 @@ impl OpenRequests {
 #[derive(Debug, Default)]
 pub(super) struct RemoteGets {
     /// Requests of this server.
-    asked: OpenRequests,
+    asked: OpenGets,
     /// Requests of other servers for values of local procs.
-    waiting: OpenRequests,
+    waiting: OpenGets,
     /// Number of the latter of each server.
     held_by: BTreeMap<ServerId, usize>,
 }
@@ -128,18 +130,29 @@ impl RemoteGets {
     /// Forgets the requests whose time is over. Their gets have expired at the same time.
     pub(super) fn expire(&mut self, now: MonotonicTime) {
         self.asked.expire(now);
-        if self
-            .waiting
-            .deadlines
-            .next()
-            .is_some_and(|next| next <= now)
-        {
-            let expired = self.waiting.take_all(None, |request| request.until <= now);
-            self.release(expired.iter().map(|(_, request)| request));
-        }
+        let expired = self.waiting.expire(now);
+        self.release(expired.iter().map(|(_, request)| request));
     }
 
-    fn release<'a>(&mut self, taken: impl Iterator<Item = &'a OpenRequest>) {
+    /// Takes the requests of other servers about a proc that the filter accepts.
+    fn take_waiting(&mut self, proc: &Proc, is_meant: impl Fn(&OpenGet) -> bool) -> Vec<OpenGet> {
+        let taken = self.waiting.take(proc, is_meant);
+        self.release(taken.iter());
+        taken
+    }
+
+    /// Takes the requests of other servers about procs of a job that the filter accepts.
+    fn take_waiting_of_job(
+        &mut self,
+        nspace: &Nspace,
+        is_meant: impl Fn(&OpenGet) -> bool + Copy,
+    ) -> Vec<(Proc, OpenGet)> {
+        let taken = self.waiting.take_all(Some(nspace), is_meant);
+        self.release(taken.iter().map(|(_, request)| request));
+        taken
+    }
+
+    fn release<'a>(&mut self, taken: impl Iterator<Item = &'a OpenGet>) {
         for server in taken.filter_map(|request| request.server) {
             if let Some(count) = self.held_by.get_mut(&server) {
                 *count = count.saturating_sub(1);
@@ -158,14 +171,14 @@ impl RemoteGets {
         server: Option<ServerId>,
         until: MonotonicTime,
     ) -> bool {
-        let same = |request: &OpenRequest| request.sought.as_ref() == sought;
+        let same = |request: &OpenGet| request.sought.as_ref() == sought;
         let open = self.asked.of.get(proc).into_iter().flatten();
         let mut open = open.filter(|request| same(request));
         if open.any(|request| request.until >= until && request.server == server) {
             return false;
         }
         self.asked.take(proc, same);
-        let request = OpenRequest {
+        let request = OpenGet {
             sought: sought.cloned(),
             server,
             until,
@@ -260,17 +273,15 @@ impl DataExchange {
         let now = self.clock;
         let mut actions = Vec::new();
         if let Some(lost) = lost {
-            let is_theirs = |request: &OpenRequest| request.server == Some(lost);
-            let theirs = self.remote_gets.waiting.take_all(Some(nspace), is_theirs);
-            self.remote_gets
-                .release(theirs.iter().map(|(_, request)| request));
+            let is_theirs = |request: &OpenGet| request.server == Some(lost);
+            self.remote_gets.take_waiting_of_job(nspace, is_theirs);
             for (proc, request) in self.remote_gets.asked.take_all(Some(nspace), is_theirs) {
                 let waiting = self.modex.give_up_sought(&proc, request.sought.as_ref());
                 let waiting = waiting.into_iter();
                 actions.extend(waiting.map(|to| reply(to, code::PMIX_ERR_NOT_FOUND)));
             }
         }
-        let unknown = |request: &OpenRequest| request.server.is_none();
+        let unknown = |request: &OpenGet| request.server.is_none();
         for (proc, request) in self.remote_gets.asked.take_all(Some(nspace), unknown) {
             let sought = request.sought.as_ref();
             actions.extend(self.ask_server(groups, &proc, sought, request.until, now));
@@ -295,9 +306,8 @@ impl DataExchange {
             let refusal = MessageRefusal::NoPart(proc.nspace);
             return vec![Action::MessageRefused { from, refusal }];
         }
-        let values = if self.modex.has_for_others(&proc, sought.as_ref()) {
-            let values = self.modex.for_others(&proc);
-            values.ok_or(code::PMIX_ERR_NOT_FOUND)
+        let values = if let Some(values) = self.modex.sought_for_others(&proc, sought.as_ref()) {
+            Ok(values)
         } else if self.modex.has_for_node_only(&proc, sought.as_ref()) || !clients.may_put(&proc) {
             Err(code::PMIX_ERR_NOT_FOUND)
         } else if self.remote_gets.held_by.get(&from) >= Some(&MAX_WAITING) {
@@ -305,11 +315,10 @@ impl DataExchange {
         } else {
             // A server that asks again waits longer.
             let is_same =
-                |request: &OpenRequest| request.server == Some(from) && request.sought == sought;
-            let before = self.remote_gets.waiting.take(&proc, is_same);
-            self.remote_gets.release(before.iter());
+                |request: &OpenGet| request.server == Some(from) && request.sought == sought;
+            self.remote_gets.take_waiting(&proc, is_same);
             *self.remote_gets.held_by.entry(from).or_default() += 1;
-            let request = OpenRequest {
+            let request = OpenGet {
                 sought,
                 server: Some(from),
                 until,
@@ -324,17 +333,12 @@ impl DataExchange {
     /// get this status, if the proc puts no more.
     pub(super) fn answer_servers(&mut self, proc: &Proc, left: Option<Status>) -> Vec<Action> {
         let modex = &self.modex;
-        let is_ready = |request: &OpenRequest| {
+        let is_ready = |request: &OpenGet| {
             left.is_some() || modex.has_for_others(proc, request.sought.as_ref())
         };
-        let ready = self.remote_gets.waiting.take(proc, is_ready);
-        self.remote_gets.release(ready.iter());
-        let answer = |OpenRequest { sought, server, .. }| {
-            let values = if self.modex.has_for_others(proc, sought.as_ref()) {
-                self.modex.for_others(proc)
-            } else {
-                None
-            };
+        let ready = self.remote_gets.take_waiting(proc, is_ready);
+        let answer = |OpenGet { sought, server, .. }| {
+            let values = self.modex.sought_for_others(proc, sought.as_ref());
             let values = values.ok_or(left.unwrap_or(code::PMIX_ERR_NOT_FOUND));
             Some(modex_values(server?, proc.clone(), sought, values))
         };
@@ -345,10 +349,8 @@ impl DataExchange {
     /// of this server for its procs.
     pub(super) fn drop_remote_gets(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.remote_gets.asked.take_all(Some(nspace), |_| true);
-        let waiting = self.remote_gets.waiting.take_all(Some(nspace), |_| true);
-        self.remote_gets
-            .release(waiting.iter().map(|(_, request)| request));
-        let refusal = |(proc, OpenRequest { sought, server, .. })| {
+        let waiting = self.remote_gets.take_waiting_of_job(nspace, |_| true);
+        let refusal = |(proc, OpenGet { sought, server, .. })| {
             let unknown = Err(code::PMIX_ERR_INVALID_NAMESPACE);
             Some(modex_values(server?, proc, sought, unknown))
         };
