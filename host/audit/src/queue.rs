@@ -47,7 +47,7 @@ enum Thread {
     Idle,
     /// Waiting for more entries.
     Gathering,
-    /// Moving the journal into the database. Entries are not written before it has done so.
+    /// Moving the journal into the database. Callers write their entries themselves meanwhile.
     Moving,
 }
 
@@ -171,8 +171,9 @@ impl EntryQueue {
     pub(crate) fn wait(&self, patience: Duration) -> WriterWork {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;
-        // Before the entries: a queue that is never empty must not delay the journal.
+        // A move has ended.
         state.thread = Thread::Busy;
+        // Before the entries: a queue that is never empty must not delay the journal.
         if state.is_due() {
             return state.begin_move();
         }

@@ -243,10 +243,9 @@ impl<'a> ConnectionReader<'a> {
             self.execute(frame, behind)?;
             self.turn += 1;
             let now = std::time::Instant::now();
-            let behind = if self.writer.open.len() > FEW_OPEN {
-                Behind::More
-            } else {
-                behind
+            let behind = match behind {
+                Behind::Nothing if self.writer.open.len() > FEW_OPEN => Behind::More,
+                behind => behind,
             };
             if !self.share.note_request(behind, now) {
                 return Ok(Paused::TurnOver);

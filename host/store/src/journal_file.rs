@@ -86,11 +86,6 @@ impl JournalFile {
         })
     }
 
-    /// Returns the path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -226,7 +221,12 @@ mod tests {
                 b"three"
             );
             assert_eq!(
-                journal.path().metadata().unwrap().permissions().mode() & 0o7777,
+                JournalFile::beside(&trail, JournalPart::First)
+                    .metadata()
+                    .unwrap()
+                    .permissions()
+                    .mode()
+                    & 0o7777,
                 0o600
             );
         }

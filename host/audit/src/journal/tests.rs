@@ -89,12 +89,13 @@ impl JournalledTrail {
 
     /// Writes records to the database.
     fn write(&mut self, rows: &[TrailRow]) {
-        let Some(last) = rows.last() else { return };
-        let head = (last.seq, last.hash);
+        let head = rows
+            .last()
+            .map_or(self.in_database, |row| (row.seq, row.hash));
         let seal = Statement::sealed(SealKind::Head, head, 0, &self.keys);
         self.trail.append(rows, &[], &seal, None).unwrap();
         self.in_database = head;
-        self.missing.retain(|seq| *seq > last.seq);
+        self.missing.retain(|seq| *seq > head.0);
     }
 
     fn step(&mut self, step: Step) {
