@@ -12,9 +12,10 @@ use std::{
 };
 
 /// Names of the targets: files in `tests/fuzz/fuzz_targets`.
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 12] = [
     "admin",
     "calls",
+    "cluster",
     "handshake",
     "helper",
     "lift",

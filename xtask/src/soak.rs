@@ -129,7 +129,15 @@ impl Soak {
         properties
             .env("PROPTEST_CASES", CASES.to_string())
             .env("PROPTEST_RNG_SEED", seed.to_string());
-        run(properties.args(["test", "--package", "peal-wire", "--package", "peal-core"]))?;
+        run(properties.args([
+            "test",
+            "--package",
+            "peal-wire",
+            "--package",
+            "peal-core",
+            "--package",
+            "peal-cluster",
+        ]))?;
         println!("\nnothing found; seed {seed}");
         Ok(())
     }

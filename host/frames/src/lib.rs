@@ -11,5 +11,5 @@ pub use descriptors::{
     MAX_DESCRIPTORS, MessageWithDescriptors, decode_single, receive_with_descriptors,
     send_with_descriptors,
 };
-pub use named_fields::NamedFields;
+pub use named_fields::{NamedFields, named_bytes, of_named_bytes};
 pub use stream::{MessageStream, StreamError};

@@ -1,6 +1,6 @@
 //! Values within a message whose fields are written with their names. A field that is left out where it
 //! has its default can only be read that way: other structures are written without names.
-use crate::codec::decode;
+use crate::codec::{CodecError, FrameLimit, decode};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeOwned, Error, Visitor},
@@ -23,6 +23,40 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for NamedFields<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NamedFields<T>, D::Error> {
         deserializer.deserialize_bytes(NamedBytes(PhantomData))
     }
+}
+
+/// Appends a message whose fields are written with their names. A reader of another version ignores
+/// fields that it does not know.
+///
+/// # Errors
+///
+/// Fails if the bytes are more than the limit then.
+pub fn named_bytes<T: Serialize>(
+    mut begun: Vec<u8>,
+    message: &T,
+    limit: FrameLimit,
+) -> Result<Vec<u8>, CodecError> {
+    message.serialize(&mut rmp_serde::Serializer::new(&mut begun).with_struct_map())?;
+    bounded(begun.len(), limit).map(|()| begun)
+}
+
+/// Reads a message whose fields were written with their names.
+///
+/// # Errors
+///
+/// Fails if the bytes are no message, more than one, or more than the limit.
+pub fn of_named_bytes<T: DeserializeOwned>(
+    bytes: &[u8],
+    limit: FrameLimit,
+) -> Result<T, CodecError> {
+    bounded(bytes.len(), limit).and_then(|()| decode(bytes))
+}
+
+fn bounded(len: usize, limit: FrameLimit) -> Result<(), CodecError> {
+    if len <= limit.0 {
+        return Ok(());
+    }
+    Err(CodecError::TooLong { len, max: limit.0 })
 }
 
 struct NamedBytes<T>(PhantomData<T>);

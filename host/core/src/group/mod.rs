@@ -63,6 +63,7 @@ use local_collectives::{ArrivingCaller, LocalCollectives};
 use loss_watches::LossWatches;
 use next_deadline::Earliest;
 use peal_model::{Info, NamedProcs, Nspace, Proc, Status};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -72,7 +73,9 @@ use takeover::Takeover;
 
 /// A server's number in its server transport. Servers that join later have higher numbers, and none
 /// is reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct ServerId(pub u32);
 
 /// Times and limits of groups.

@@ -1,0 +1,165 @@
+//! Frames: the units that the network between servers carries.
+use crate::{MessageRange, MessageSeq, ProtocolVersion};
+use peal_core::group::ServerId;
+use peal_frames::{CodecError, FrameLimit, named_bytes, of_named_bytes};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// First bytes of every frame, before its version.
+const MARK: [u8; 2] = *b"PL";
+
+/// Length of the mark and the version, in bytes.
+const HEADER: usize = 4;
+
+/// Series of messages with numbers of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum MessageStream {
+    /// Messages of one server to one other.
+    Pair,
+    /// Messages of one server to all others.
+    All,
+}
+
+/// Frame of one server to another or to all.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ServerFrame {
+    /// The sender. Its number is given once, so a frame of an earlier run of a server is known as one.
+    pub from: ServerId,
+    /// The contents.
+    pub contents: FrameContents,
+}
+
+/// Contents of a frame.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FrameContents {
+    /// A message.
+    Message {
+        /// The stream.
+        stream: MessageStream,
+        /// The number of the message in its stream.
+        seq: MessageSeq,
+        /// The encoded message.
+        #[serde(with = "shared_bytes")]
+        body: Arc<[u8]>,
+    },
+    /// Tells the number of the last message of a stream, so that its loss is seen, and asks for an
+    /// acknowledgement.
+    Last {
+        /// The stream.
+        stream: MessageStream,
+        /// The number.
+        seq: MessageSeq,
+    },
+    /// Acknowledges all messages of a stream up to this number.
+    Acknowledge {
+        /// The stream.
+        stream: MessageStream,
+        /// The number.
+        through: MessageSeq,
+    },
+    /// Asks for messages again.
+    Resend {
+        /// The stream.
+        stream: MessageStream,
+        /// The numbers of the messages.
+        range: MessageRange,
+    },
+    /// Tells that messages up to this number are not kept any more.
+    Lost {
+        /// The stream.
+        stream: MessageStream,
+        /// The number.
+        through: MessageSeq,
+    },
+    /// Asks for the number of the last message to all that preceded the asker.
+    AskStart,
+    /// Answers that question: the asker takes the messages to all that follow this number.
+    Start {
+        /// The number.
+        after: MessageSeq,
+        /// The number of the last message to all.
+        last: MessageSeq,
+    },
+}
+
+/// Reason for which bytes are no frame of this version.
+#[derive(Debug, Error)]
+pub enum FrameRefusal {
+    /// The bytes do not begin as a frame does.
+    #[error("{len} bytes are no frame of a Peal server: a frame begins with \"PL\" and a version")]
+    NoFrame {
+        /// The number of bytes.
+        len: usize,
+    },
+    /// The frame has another major version.
+    #[error(
+        "frame has version {theirs} of the protocol between servers; this server understands {}.x",
+        ProtocolVersion::CURRENT.major
+    )]
+    Version {
+        /// The version of the frame.
+        theirs: ProtocolVersion,
+    },
+    /// The frame is too long, or its contents are of no kind that is known.
+    #[error("frame of version {theirs}: {cause}")]
+    Contents {
+        /// The version of the frame.
+        theirs: ProtocolVersion,
+        /// The reason.
+        cause: CodecError,
+    },
+}
+
+impl ServerFrame {
+    /// Encodes the frame.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is longer than the limit.
+    pub fn encode(&self, limit: FrameLimit) -> Result<Vec<u8>, CodecError> {
+        let ProtocolVersion { major, minor } = ProtocolVersion::CURRENT;
+        let [p, l] = MARK;
+        named_bytes(vec![p, l, major, minor], self, limit)
+    }
+
+    /// Decodes a frame.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are no frame, one of another major version, one of a kind that is not
+    /// known, or longer than the limit.
+    pub fn decode(bytes: &[u8], limit: FrameLimit) -> Result<ServerFrame, FrameRefusal> {
+        let no_frame = FrameRefusal::NoFrame { len: bytes.len() };
+        let Some((&[p, l, major, minor], contents)) = bytes.split_first_chunk::<HEADER>() else {
+            return Err(no_frame);
+        };
+        if [p, l] != MARK {
+            return Err(no_frame);
+        }
+        let theirs = ProtocolVersion { major, minor };
+        if !ProtocolVersion::CURRENT.understands(theirs) {
+            return Err(FrameRefusal::Version { theirs });
+        }
+        of_named_bytes(contents, limit).map_err(|cause| FrameRefusal::Contents { theirs, cause })
+    }
+}
+
+/// Bytes in a frame. Derived code would write each byte as a number of its own.
+mod shared_bytes {
+    use serde::{Deserializer, Serializer};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<S: Serializer>(
+        bytes: &Arc<[u8]>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<[u8]>, D::Error> {
+        serde_bytes::deserialize::<Vec<u8>, D>(deserializer).map(Arc::from)
+    }
+}

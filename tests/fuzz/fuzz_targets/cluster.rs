@@ -1,0 +1,57 @@
+//! Frames between the servers of a cluster: any bytes are refused or read, what is read is written again
+//! as it was, and the links of a server take it without growing beyond their limits.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use peal_cluster::{LinkOutput, LinkSettings, Links, Recipient, ServerFrame, StreamLimits};
+use peal_core::{MonotonicTime, group::ServerId};
+use peal_frames::FrameLimit;
+
+/// Length of a frame with its length before it.
+const PIECE: usize = 64;
+
+/// Maximum number of results that one frame may have: what is kept, and a few frames of the link.
+const MAX_OUTPUTS: usize = 64;
+
+fuzz_target!(|bytes: &[u8]| {
+    let limits = StreamLimits {
+        max_messages: 16,
+        max_bytes: 1 << 12,
+    };
+    let settings = LinkSettings {
+        window: limits,
+        history: limits,
+        early: limits,
+        ..LinkSettings::default()
+    };
+    let (me, peer) = (ServerId(1), ServerId(2));
+    let mut links = Links::new(me, settings);
+    links.join(peer, MonotonicTime(0));
+    for (count, piece) in bytes.chunks(PIECE).enumerate() {
+        let now = MonotonicTime(count as u64 * 50);
+        let limit = FrameLimit(PIECE);
+        if let Ok(frame) = ServerFrame::decode(piece, limit) {
+            let again = frame.encode(FrameLimit::default()).unwrap();
+            let decoded = ServerFrame::decode(&again, FrameLimit::default()).unwrap();
+            assert_eq!(decoded, frame);
+            let is_of_peer = frame.from == peer;
+            assert_eq!(links.receive(frame, now).is_ok(), is_of_peer);
+        }
+        let _ = links.send(peer, piece.into(), now);
+        links.send_to_all(piece.into(), now);
+        links.elapse(now);
+        let mut outputs = 0;
+        while let Some(output) = links.next_output() {
+            outputs += 1;
+            match output {
+                LinkOutput::Transmit { to, frame } => {
+                    assert!(to == Recipient::All || to == Recipient::One(peer));
+                    assert_eq!(frame.from, me);
+                }
+                LinkOutput::Deliver { from, .. } | LinkOutput::Lost { from, .. } => {
+                    assert_eq!(from, peer);
+                }
+            }
+        }
+        assert!(outputs <= MAX_OUTPUTS, "{outputs} results of one frame");
+    }
+});
