@@ -309,10 +309,12 @@ fn outputs(links: &mut Links) -> Vec<LinkOutput> {
 
 #[test]
 fn window_of_unacknowledged_messages_is_bounded() {
-    let mut settings = LinkSettings::default();
-    settings.window = StreamLimits {
-        max_messages: 3,
-        max_bytes: 100,
+    let settings = LinkSettings {
+        window: StreamLimits {
+            max_messages: 3,
+            max_bytes: 100,
+        },
+        ..LinkSettings::default()
     };
     let mut links = Links::new(ONE, settings);
     let now = MonotonicTime(0);
@@ -350,10 +352,12 @@ fn window_of_unacknowledged_messages_is_bounded() {
 
 #[test]
 fn early_messages_take_bounded_room() {
-    let mut settings = LinkSettings::default();
-    settings.early = StreamLimits {
-        max_messages: 5,
-        max_bytes: 1000,
+    let settings = LinkSettings {
+        early: StreamLimits {
+            max_messages: 5,
+            max_bytes: 1000,
+        },
+        ..LinkSettings::default()
     };
     let mut links = Links::new(ONE, settings);
     let now = MonotonicTime(0);
