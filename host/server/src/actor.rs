@@ -372,12 +372,16 @@ impl Actor {
                 Vec::new()
             }),
             ActorMessage::Distributed {
+                from,
                 event,
                 reach,
                 allowance,
             } => {
                 let now = self.now();
-                self.state.distributed(event, reach, allowance, now)
+                match from {
+                    Some(from) => self.state.event_from(from, event, reach, allowance, now),
+                    None => self.state.distributed(event, reach, allowance, now),
+                }
             }
             ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
             ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),

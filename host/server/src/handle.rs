@@ -118,6 +118,8 @@ pub(crate) enum ActorMessage {
     HostDeregisters(Vec<Status>),
     Notify(Event),
     Distributed {
+        /// The server that distributed it; none for a launcher.
+        from: Option<ServerId>,
         event: Arc<Event>,
         reach: UserScope,
         allowance: EventBudget,
@@ -391,10 +393,27 @@ impl ServerHandle {
         progress.await.ok()
     }
 
-    /// Passes on an event that another server distributed. `reach` are the users whose procs may
-    /// receive it, `allowance` is the number of events that handlers here may raise in response.
+    /// Passes on an event of a launcher. `reach` are the users whose procs may receive it,
+    /// `allowance` is the number of events that handlers here may raise in response.
     pub fn distributed(&self, event: Arc<Event>, reach: UserScope, allowance: EventBudget) {
         self.send(ActorMessage::Distributed {
+            from: None,
+            event,
+            reach,
+            allowance,
+        });
+    }
+
+    /// Passes on an event that another server distributed.
+    pub(crate) fn event_from(
+        &self,
+        from: ServerId,
+        event: Arc<Event>,
+        reach: UserScope,
+        allowance: EventBudget,
+    ) {
+        self.send(ActorMessage::Distributed {
+            from: Some(from),
             event,
             reach,
             allowance,

@@ -146,7 +146,7 @@ impl ServerTransport for InProcessTransport {
         // Divide the budget among all servers, the sender included.
         let each = EventBudget(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
         for server in others {
-            server.distributed(event.clone(), reach, each);
+            server.event_from(from, event.clone(), reach, each);
         }
     }
 

@@ -1,15 +1,12 @@
 //! Directory of jobs: the servers of their procs, their owners, and ended procs.
-use super::{JobSummary, ServerId, job_homes::JobHomes};
+use super::{JobSummary, ServerId, job_homes::JobHomes, proc_selection::ProcSelection};
 use crate::{
     fence::Completeness,
     rank_ranges::RankRanges,
     server_fences::{SetKnowledge, SetServers},
 };
 use peal_model::{NamedProcs, Nspace, Proc, Rank, UserIdentity, rank};
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    ops::RangeInclusive,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Number of removed jobs that are remembered, to distinguish them from unknown ones.
 const GONE: usize = 1024;
@@ -436,45 +433,5 @@ impl JobDirectory {
             homes.extend(job.and_then(|job| job.home(proc.rank)));
         }
         homes
-    }
-}
-
-/// The procs that a named proc stands for: itself, or all of its job.
-#[derive(Clone, Debug)]
-pub(super) struct ProcSelection<'a> {
-    nspace: &'a Nspace,
-    ranks: RangeInclusive<u32>,
-}
-
-impl<'a> ProcSelection<'a> {
-    /// Selects the named proc only.
-    pub(super) fn just(named: &'a Proc) -> ProcSelection<'a> {
-        ProcSelection {
-            nspace: &named.nspace,
-            ranks: named.rank.0..=named.rank.0,
-        }
-    }
-
-    fn all_of(nspace: &'a Nspace, size: u32) -> ProcSelection<'a> {
-        // No inclusive range from 0 on is empty, as that of a job without procs must be.
-        let none = RangeInclusive::new(1, 0);
-        ProcSelection {
-            nspace,
-            ranks: size.checked_sub(1).map_or(none, |last| 0..=last),
-        }
-    }
-}
-
-impl Iterator for ProcSelection<'_> {
-    type Item = Proc;
-
-    fn next(&mut self) -> Option<Proc> {
-        self.ranks
-            .next()
-            .map(|rank| Proc::new(self.nspace.clone(), Rank(rank)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.ranks.size_hint()
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs that are placed over several servers: fences of their procs, and gets of their values.
+//! Jobs that are placed over several servers: fences of their procs, gets of their values, and what servers may say.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,3 +11,4 @@ mod gets;
 #[path = "../group/random.rs"]
 #[allow(dead_code, reason = "the simulation of groups uses more of it")]
 mod random;
+mod trust;

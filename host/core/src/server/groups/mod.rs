@@ -247,6 +247,7 @@ impl ServerState {
                     .and_then(Value::as_u64);
                 self.groups.announce(
                     &key,
+                    source,
                     AnnouncedGroup {
                         members: named_in(event),
                         context_id,
@@ -342,7 +343,7 @@ impl ServerState {
         let uid = self.clients.uid_of(&proc);
         let may_name = |named: &Proc| match self.groups.owner_elsewhere(&named.nspace) {
             Some(owner) => owner.uid == uid,
-            None => self.clients.may_see(&proc, &named.nspace),
+            None => self.names().may_see(&proc, &named.nspace),
         };
         // As in a fence, jobs of other users look like unknown ones.
         if !procs.iter().all(may_name) {
