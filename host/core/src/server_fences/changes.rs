@@ -40,7 +40,7 @@ impl ServerFences {
         for open in set.open.values_mut() {
             open.lost.extend(lost);
         }
-        let root = at.servers.first().copied();
+        let root = at.root();
         let before = std::mem::replace(&mut set.root, root);
         let is_lost = before.is_some() && before == lost;
         if is_lost && root == Some(self.me) {
@@ -75,7 +75,7 @@ impl ServerFences {
             .map(|(generation, outcome)| (*generation, outcome.clone()))
             .collect();
         let me = self.me;
-        let to: Vec<ServerId> = match at.servers.first().copied() {
+        let to: Vec<ServerId> = match at.root() {
             Some(root) if root == me => {
                 let others = at.servers.iter().filter(|server| **server != me);
                 others.copied().collect()

@@ -17,7 +17,7 @@ impl ServerFences {
         now: MonotonicTime,
     ) {
         let at = locator.locate(&round.procs);
-        let root = at.servers.first().copied();
+        let root = at.root();
         if let Some(set) = self.sets.get_mut(&round.procs) {
             set.root = root;
         }
@@ -69,7 +69,7 @@ impl ServerFences {
         let Some(open) = set.open.get(&round.generation) else {
             return;
         };
-        let is_complete = at.servers.first() == Some(&me)
+        let is_complete = at.root() == Some(me)
             && at.knowledge == SetKnowledge::Complete
             && at.servers.iter().all(|server| open.has(*server, me));
         if is_complete {

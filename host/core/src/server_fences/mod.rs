@@ -67,6 +67,13 @@ pub(crate) struct SetServers {
     pub(crate) attendance: Completeness,
 }
 
+impl SetServers {
+    /// Returns the server that decides about fences of the set: the lowest of its servers.
+    pub(crate) fn root(&self) -> Option<ServerId> {
+        self.servers.first().copied()
+    }
+}
+
 /// Knowledge of the servers of a set's procs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SetKnowledge {
@@ -233,7 +240,7 @@ impl ServerFences {
         let Some(set) = self.sets.get(procs) else {
             return;
         };
-        let is_root = at.servers.first() == Some(&self.me);
+        let is_root = at.root() == Some(self.me);
         let has_contributed = |open: &Round| matches!(open.own, OwnPart::Contributed(..));
         let failing = set.open.iter();
         let failing = failing.filter(|(_, open)| is_root || !has_contributed(open));
@@ -243,7 +250,7 @@ impl ServerFences {
                 procs: procs.clone(),
                 generation,
             };
-            match at.servers.first().copied() {
+            match at.root() {
                 Some(root) if root == self.me => self.decide(&round, Err(status), &at),
                 Some(root) => {
                     let message = FenceMessage::GiveUp { round, status };
@@ -269,7 +276,7 @@ impl ServerFences {
             let Some(open) = self.open_mut(&round) else {
                 continue;
             };
-            if at.servers.first() != Some(&me) {
+            if at.root() != Some(me) {
                 open.ask_at = None;
                 continue;
             }

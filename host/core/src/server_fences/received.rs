@@ -47,8 +47,7 @@ impl ServerFences {
                 }
             }
             FenceMessage::GiveUp { round, status } => {
-                if self.open_at_root(from, &round, &at, now) && at.servers.first() == Some(&self.me)
-                {
+                if self.open_at_root(from, &round, &at, now) && at.root() == Some(self.me) {
                     self.decide(&round, Err(status), &at);
                 }
             }
@@ -70,7 +69,7 @@ impl ServerFences {
         procs: &NamedProcs,
         at: &SetServers,
     ) -> Result<(), MessageRefusal> {
-        let root = at.servers.first();
+        let root = at.root();
         if !at.servers.contains(&from) {
             return Err(MessageRefusal::NoParticipant);
         }
@@ -88,7 +87,7 @@ impl ServerFences {
             }
             FenceMessage::Await(round) => {
                 let begun = set.map_or(0, FenceSet::begun);
-                if root != Some(&from) || round.generation > begun.saturating_add(max_ahead) {
+                if root != Some(from) || round.generation > begun.saturating_add(max_ahead) {
                     return Err(MessageRefusal::NotRoot);
                 }
             }
@@ -96,8 +95,8 @@ impl ServerFences {
                 // A result that is known is no decision.
                 let is_over = set.is_some_and(|set| set.is_over(round.generation));
                 let inherited = set.map_or(0, |set| set.inherited_up_to);
-                let may_inherit = root == Some(&self.me) && round.generation <= inherited;
-                if root != Some(&from) && !may_inherit && !is_over {
+                let may_inherit = root == Some(self.me) && round.generation <= inherited;
+                if root != Some(from) && !may_inherit && !is_over {
                     return Err(MessageRefusal::NotRoot);
                 }
             }
@@ -121,7 +120,7 @@ impl ServerFences {
         }
         let me = self.me;
         let set = self.sets.entry(round.procs.clone()).or_default();
-        set.root = at.servers.first().copied();
+        set.root = at.root();
         if set.is_over(round.generation) {
             // A result that is forgotten was told to all: the message is late, or its sender is one
             // that has lost count.
@@ -174,7 +173,7 @@ impl ServerFences {
             return;
         }
         let set = self.sets.entry(round.procs.clone()).or_default();
-        set.root = at.servers.first().copied();
+        set.root = at.root();
         if set.is_over(round.generation) {
             // The root has replaced one that had told the result here.
             if let Some(outcome) = set.result(round.generation) {
@@ -198,7 +197,7 @@ impl ServerFences {
         outcome: FenceOutcome,
         at: &SetServers,
     ) {
-        let is_root = at.servers.first() == Some(&self.me);
+        let is_root = at.root() == Some(self.me);
         // A failed fence counts here, too, where no proc has called it yet. A set that finds no room
         // is refused to local callers.
         if self.add_set(&round.procs).is_err() {
