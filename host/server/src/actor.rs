@@ -16,6 +16,7 @@ use crate::{
     outbox::{Full, Outbox, Outgoing},
     packing::Packing,
     process_watch::ProcessWatch,
+    server_inbox::SenderWait,
     spill::Spiller,
     transport::{ServerId, ServerTransport},
 };
@@ -332,8 +333,16 @@ impl Actor {
             }
             ActorMessage::ServerJoined(server) => self.state.server_joined(server),
             ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
-            ActorMessage::Server { from, message } => {
-                self.state.server_message(from, message, self.now())
+            ActorMessage::Server {
+                from,
+                message,
+                charge,
+            } => {
+                let actions = self.state.server_message(from, message, self.now());
+                if charge.release() == SenderWait::RoomAgain {
+                    self.fabric.room(self.id, from);
+                }
+                actions
             }
             ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
             ActorMessage::GroupAnswered {
@@ -372,16 +381,12 @@ impl Actor {
                 Vec::new()
             }),
             ActorMessage::Distributed {
-                from,
                 event,
                 reach,
                 allowance,
             } => {
                 let now = self.now();
-                match from {
-                    Some(from) => self.state.event_from(from, event, reach, allowance, now),
-                    None => self.state.distributed(event, reach, allowance, now),
-                }
+                self.state.distributed(event, reach, allowance, now)
             }
             ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
             ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),
@@ -558,13 +563,9 @@ impl Actor {
                 let termination_reply = self.termination_replies.remove(&about);
                 self.chain(event, reach, allowance, termination_reply);
             }
-            Action::Distribute {
-                event,
-                reach,
-                allowance,
-            } => {
+            Action::Distribute { event, reach } => {
                 self.host.distribute(&event);
-                self.fabric.distribute(self.id, event, reach, allowance);
+                self.fabric.distribute(self.id, event, reach);
             }
             Action::Decide { id, request } => {
                 let actions = self.request_decision(id, request);

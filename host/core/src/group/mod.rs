@@ -25,6 +25,7 @@ mod local_collectives;
 mod loss_watches;
 mod members;
 mod message;
+mod message_size;
 mod next_deadline;
 mod over_nodes;
 mod parse;

@@ -102,8 +102,6 @@ pub enum Action {
         event: Arc<Event>,
         /// The users whose procs may receive the event there.
         reach: UserScope,
-        /// The events that handlers there may raise in response.
-        allowance: EventBudget,
     },
     /// Gathers from the nodes that the host environment reaches, because all local procs have arrived
     /// at a fence. The caller then calls [`ServerState::gathered`].

@@ -24,6 +24,7 @@ mod clients;
 mod control;
 mod data;
 mod events;
+mod from_servers;
 mod groups;
 mod lifecycle;
 mod module_requests;
@@ -37,9 +38,9 @@ mod tests;
 use crate::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
-    directives, event_targets,
+    directives,
     fence::LocallyComplete,
-    group::{Groups, ServerId},
+    group::Groups,
     job::JobProgress,
     job_control::{ControlId, ControlResult, NotDone},
     monitor::{FileStat, MonitorId},
@@ -49,10 +50,11 @@ use crate::{
 };
 pub use crate::{
     decision_limits::{DecisionLimit, DecisionLimits},
-    event_budget::EventBudget,
+    event_budget::{EventBudget, EventSpread},
     fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
     job::{NodeRoute, ProcPhase},
     message_refusal::MessageRefusal,
+    missed_events::MissedEvents,
     modex::{PutRefusal, PutSnapshot, PutVersion},
     put_values::SoughtValue,
     request_id::{PeerId, RequestId},
@@ -77,7 +79,7 @@ use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
 pub use refusal::ConnectionRefusal;
 pub use settings::StateSettings;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// Codes of events that report the end of procs.
 const ENDS: [Status; 8] = [
@@ -566,57 +568,6 @@ impl ServerState {
             peer,
             status,
         )
-    }
-
-    /// Delivers an event that another server distributed. One that the server may not raise is
-    /// refused.
-    pub fn event_from(
-        &mut self,
-        from: ServerId,
-        event: Arc<Event>,
-        reach: UserScope,
-        allowance: EventBudget,
-        now: MonotonicTime,
-    ) -> Vec<Action> {
-        match self.check_event(from, &event, reach) {
-            Ok(()) => self.distributed(event, reach, allowance, now),
-            Err(refusal) => vec![Action::MessageRefused { from, refusal }],
-        }
-    }
-
-    /// Checks that a server may raise an event: its source is one of the server's procs, and an event
-    /// of a host environment is about jobs that the server has.
-    fn check_event(
-        &self,
-        from: ServerId,
-        event: &Event,
-        reach: UserScope,
-    ) -> Result<(), MessageRefusal> {
-        let Some(source) = &event.source else {
-            let named = event.custom_targets().unwrap_or_default();
-            let named = named.into_iter().chain(event.affected());
-            let jobs: BTreeSet<Nspace> = named
-                .map(|proc| proc.nspace)
-                .chain(event_targets::jobs_of(event))
-                .collect();
-            let foreign = jobs
-                .into_iter()
-                .find(|nspace| !self.groups.may_speak_for_job(from, nspace));
-            return foreign.map_or(Ok(()), |nspace| Err(MessageRefusal::NoPart(nspace)));
-        };
-        // The procs and tools of this server raise their events here.
-        let is_local = self.clients.life(source).is_some()
-            || self.clients.tool_identity(&source.nspace).is_some();
-        if is_local || !self.groups.may_speak_for(from, source) {
-            return Err(MessageRefusal::ForeignProc(source.clone()));
-        }
-        // A policy may have granted an event to all users, never to one other user.
-        match (self.groups.owner_of(&source.nspace), reach) {
-            (Some(owner), UserScope::User(uid)) if uid != owner.uid => {
-                Err(MessageRefusal::ForeignUser(source.clone()))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Delivers an event that a launcher has passed on. It reaches local procs and chains only.

@@ -5,11 +5,15 @@ use peal_core::{
     group::ServerId,
     job::{JobSpec, NodeRanks},
     server::{
-        Action, InterServerMessage, MessageRefusal, PeerId, RequestId, ServerState, StateSettings,
+        Action, EventBudget, InterServerMessage, MessageRefusal, PeerId, RequestId, ServerState,
+        StateSettings, Upcall,
     },
 };
-use peal_model::{Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use peal_model::{Event, Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity, code};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 pub const USER: UserIdentity = UserIdentity {
     uid: 1000,
@@ -63,6 +67,10 @@ pub struct Cluster {
     pub calls: Vec<Call>,
     pub refused: Vec<MessageRefusal>,
     pub sent: usize,
+    /// The events that procs have received.
+    pub heard: Vec<(Proc, Arc<Event>)>,
+    /// The events that have passed the chains of servers.
+    pub chained: Vec<(ServerId, Arc<Event>, EventBudget)>,
 }
 
 impl Cluster {
@@ -80,6 +88,8 @@ impl Cluster {
             calls: Vec::new(),
             refused: Vec::new(),
             sent: 0,
+            heard: Vec::new(),
+            chained: Vec::new(),
         };
         for number in 1..=servers {
             let id = ServerId(number);
@@ -108,11 +118,36 @@ impl Cluster {
             return;
         };
         let actions = step(server, MonotonicTime(self.now));
+        self.act(at, actions);
+    }
+
+    fn act(&mut self, at: ServerId, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Reply { to, reply } => self.calls[to.tag as usize].answers.push(reply),
                 Action::MessageRefused { refusal, .. } => self.refused.push(refusal),
                 Action::Send { to, message } => self.send(at, to, message),
+                Action::Distribute { event, reach } => {
+                    let others = self.servers.keys().filter(|other| **other != at);
+                    for to in others.copied().collect::<Vec<_>>() {
+                        self.send(at, to, InterServerMessage::Event(event.clone(), reach));
+                    }
+                }
+                Action::Deliver { peer, event } => {
+                    let server = &self.servers[&at];
+                    self.heard
+                        .push((server.proc_of(peer).unwrap().clone(), event));
+                }
+                Action::Chain {
+                    event, allowance, ..
+                } => self.chained.push((at, event, allowance)),
+                // The host environment has no events of its own.
+                Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
+                    let server = self.servers.get_mut(&at).unwrap();
+                    let answer = Err(code::PMIX_ERR_NOT_SUPPORTED);
+                    let actions = server.host_registered(id, answer);
+                    self.act(at, actions);
+                }
                 _ => {}
             }
         }
@@ -233,8 +268,11 @@ impl Cluster {
         let (from, to) = *link;
         match parcels.pop_front().unwrap() {
             Parcel::Message(message) => {
-                // Messages about groups come once: their transport drops copies.
-                let may_copy = !matches!(message, InterServerMessage::Group(_));
+                // Messages about groups and events come once: their transport drops copies.
+                let may_copy = matches!(
+                    message,
+                    InterServerMessage::Fence(_) | InterServerMessage::Modex(_)
+                );
                 if may_copy && self.random.percent(self.copied) {
                     self.copies.push((from, to, message.clone()));
                 }

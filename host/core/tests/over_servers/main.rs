@@ -6,6 +6,7 @@
     reason = "a test may panic"
 )]
 mod cluster;
+mod events;
 mod fences;
 mod gets;
 #[path = "../group/random.rs"]

@@ -8,8 +8,8 @@ use peal_core::{
     },
     rank_ranges::RankRanges,
     server::{
-        EventBudget, FenceContribution, InterServerMessage, MessageRefusal, ModexMessage,
-        PutSnapshot, StateSettings,
+        FenceContribution, InterServerMessage, MessageRefusal, ModexMessage, PutSnapshot,
+        StateSettings,
     },
     server_fences::{FenceMessage, FenceRound},
     user_scope::UserScope,
@@ -267,11 +267,8 @@ fn events_come_from_the_server_of_their_source_or_job() {
             range: Range::Global,
             infos: infos.into_iter().collect(),
         };
-        cluster.step(ServerId(3), |server, now| {
-            let scope = UserScope::User(uid);
-            server.event_from(ServerId(from), Arc::new(event), scope, EventBudget(1), now)
-        });
-        cluster.refused.pop()
+        let message = InterServerMessage::Event(Arc::new(event), UserScope::User(uid));
+        refused(&mut cluster, from, 3, Forged(message))
     };
     let uid = USER.uid;
     let of = |rank| Some(proc("right", rank));

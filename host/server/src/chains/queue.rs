@@ -358,7 +358,7 @@ mod tests {
                     infos: Vec::new(),
                 }),
                 reach: UserScope::Everybody,
-                allowance: EventBudget(0),
+                allowance: EventBudget::new(0),
                 source: None,
                 jobs: Arc::default(),
                 termination_reply: None,

@@ -36,7 +36,7 @@ fn event(source: Option<usize>, range: Range, reach: UserScope) -> ChainEvent {
             infos: Vec::new(),
         }),
         reach,
-        allowance: EventBudget(100),
+        allowance: EventBudget::new(100),
         source: None,
         jobs: Arc::new(jobs.collect()),
         termination_reply: None,
