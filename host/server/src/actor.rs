@@ -23,11 +23,12 @@ use crate::{
 use peal_core::{
     MonotonicTime,
     log::LogOrigin,
+    owner::Owner,
     policy::Verdict,
     quota::{Quota, QuotaReport},
     server::{
-        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, ModexId,
-        PeerId, PutRefusal, RequestId, ServerState,
+        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, EventOrigin,
+        ModexId, PeerId, PutRefusal, RequestId, ServerState,
     },
     user_scope::UserScope,
 };
@@ -551,9 +552,10 @@ impl Actor {
             Action::Recall { peer, events } => self.spiller.recall(peer, events),
             Action::Chain {
                 event,
+                origin,
                 reach,
                 allowance,
-            } => self.chain(event, reach, allowance, None),
+            } => self.chain((event, origin), reach, allowance, None),
             Action::Consult {
                 about,
                 event,
@@ -561,7 +563,8 @@ impl Actor {
                 allowance,
             } => {
                 let termination_reply = self.termination_replies.remove(&about);
-                self.chain(event, reach, allowance, termination_reply);
+                let raised = (event, EventOrigin::ThisServer);
+                self.chain(raised, reach, allowance, termination_reply);
             }
             Action::Distribute { event, reach } => {
                 self.host.distribute(&event);
@@ -637,7 +640,7 @@ impl Actor {
 
     pub(crate) fn chain(
         &self,
-        event: Arc<Event>,
+        (event, origin): (Arc<Event>, EventOrigin),
         reach: UserScope,
         allowance: EventBudget,
         termination_reply: Option<TerminationReply>,
@@ -647,10 +650,12 @@ impl Actor {
             .as_ref()
             .and_then(|source| self.state.identity(source));
         let number = self.chains.number();
+        let part = |owner: &Owner| self.state.part_of_chain(owner, origin);
         self.chains.submit(ChainEvent {
             number,
             span: ChainEvent::span(number, &event),
             event,
+            whole_chains: self.chains.whole_chains(part),
             reach,
             allowance,
             source,

@@ -324,6 +324,24 @@ impl JobDirectory {
         self.jobs.get(nspace).map(|job| job.facts.owner)
     }
 
+    /// Returns the lowest server that has procs of a job.
+    pub(super) fn first_server_of(&self, nspace: &Nspace) -> Option<ServerId> {
+        self.jobs.get(nspace)?.homes.servers().next()
+    }
+
+    /// Returns the lowest server that has procs of a user.
+    pub(super) fn first_server_with(&self, uid: u32) -> Option<ServerId> {
+        let jobs = self.jobs.values().filter(|job| job.facts.owner.uid == uid);
+        jobs.filter_map(|job| job.homes.servers().next()).min()
+    }
+
+    /// Returns true if a server has procs of a user.
+    pub(super) fn has_user_at(&self, uid: u32, server: ServerId) -> bool {
+        let jobs = self.at.get(&server).into_iter().flatten();
+        let mut owners = jobs.filter_map(|nspace| self.owner(nspace));
+        owners.any(|owner| owner.uid == uid)
+    }
+
     /// Returns true if a job is known.
     pub(super) fn has_job(&self, nspace: &Nspace) -> bool {
         self.jobs.contains_key(nspace)

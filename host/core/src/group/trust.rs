@@ -78,6 +78,18 @@ impl Groups {
         !self.directory.has_job(nspace) || self.directory.has_procs_at(nspace, from)
     }
 
+    /// Returns true if this is the lowest server that has procs of a job, and another one has none.
+    pub(crate) fn is_first_with_job(&self, nspace: &Nspace, other: ServerId) -> bool {
+        self.directory.first_server_of(nspace) == Some(self.me)
+            && !self.directory.has_procs_at(nspace, other)
+    }
+
+    /// Returns true if this is the lowest server that has procs of a user, and another one has none.
+    pub(crate) fn is_first_with_user(&self, uid: u32, other: ServerId) -> bool {
+        self.directory.first_server_with(uid) == Some(self.me)
+            && !self.directory.has_user_at(uid, other)
+    }
+
     /// Returns the user that a job runs as, by the word of its servers.
     pub(crate) fn owner_of(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.directory.owner(nspace)

@@ -1,8 +1,13 @@
 //! Messages of other servers. A server is believed only about itself.
-use super::{Action, InterServerMessage, MessageRefusal, MissedEvents, ServerContext, ServerState};
+use super::{
+    Action, EventOrigin, InterServerMessage, MessageRefusal, MissedEvents, ServerContext,
+    ServerState,
+};
 use crate::{
     MonotonicTime, event_targets,
     group::{GroupMessage, ServerId},
+    owner::Owner,
+    registration::ChainPart,
     user_scope::UserScope,
 };
 use peal_model::{Event, Nspace};
@@ -56,9 +61,29 @@ impl ServerState {
         match self.check_event(from, &event, reach) {
             Ok(()) => {
                 let allowance = self.settings.allowance.on_this_server();
-                self.distributed(event, reach, allowance, now)
+                let raised = (event, EventOrigin::OtherServer(from));
+                self.raised_elsewhere(raised, reach, allowance, now)
             }
             Err(refusal) => vec![Action::MessageRefused { from, refusal }],
+        }
+    }
+
+    /// Returns the part of an owner's chain that this server runs for an event: the whole chain of an
+    /// owner at one server alone, so that a handler runs once for an event. This is the server at
+    /// which the event was raised; for a user or job that it does not have, the lowest one that has.
+    pub fn part_of_chain(&self, owner: &Owner, origin: EventOrigin) -> ChainPart {
+        let EventOrigin::OtherServer(origin) = origin else {
+            return ChainPart::Whole;
+        };
+        let runs_here = match owner {
+            Owner::Site => false,
+            Owner::User(uid) => self.groups.is_first_with_user(*uid, origin),
+            Owner::Namespace(nspace) => self.groups.is_first_with_job(nspace, origin),
+        };
+        if runs_here {
+            ChainPart::Whole
+        } else {
+            ChainPart::EachNode
         }
     }
 

@@ -61,7 +61,7 @@ pub use crate::{
     retained::{RetentionLimits, Seq},
     server_message::InterServerMessage,
 };
-pub use action::{Action, FileLook, Upcall};
+pub use action::{Action, EventOrigin, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
 use data::{DataExchange, GetRequest};
@@ -578,13 +578,23 @@ impl ServerState {
         allowance: EventBudget,
         now: MonotonicTime,
     ) -> Vec<Action> {
+        self.raised_elsewhere((event, EventOrigin::ThisServer), reach, allowance, now)
+    }
+
+    fn raised_elsewhere(
+        &mut self,
+        (event, origin): (Arc<Event>, EventOrigin),
+        reach: UserScope,
+        allowance: EventBudget,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         if self.is_own_report(&event) {
             return Vec::new();
         }
         let mut actions = self.end_in_groups(&event, now);
         let spread = self.events.spread_here(
             ServerContext::new(&self.clients, &self.settings),
-            event,
+            (event, origin),
             reach,
             allowance,
         );

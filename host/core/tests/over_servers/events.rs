@@ -2,8 +2,11 @@
 use super::cluster::{Cluster, USER, status};
 use peal_core::{
     group::ServerId,
+    owner::Owner,
+    registration::ChainPart,
     server::{
-        EVENTS_MISSED, EventBudget, InterServerMessage, MissedEvents, RaisingOwner, StateSettings,
+        EVENTS_MISSED, EventBudget, EventOrigin, InterServerMessage, MissedEvents, RaisingOwner,
+        StateSettings,
     },
     user_scope::UserScope,
 };
@@ -84,6 +87,33 @@ fn budget_does_not_shrink_with_servers_and_stays_at_each() {
     let answer = settings.allowance.on_this_server();
     assert_eq!(raised(&mut cluster, answer), (0, 1));
     assert_eq!(raised(&mut cluster, settings.allowance), (11, 1));
+}
+
+#[test]
+fn each_chain_runs_whole_at_one_server() {
+    let mut cluster = Cluster::new(4, 1, &StateSettings::default());
+    cluster.add_job("job", &[(2, &[0]), (3, &[1])]);
+    cluster.deliver_all();
+    let whole = |owner: &Owner, raised_at: u32| {
+        let servers = cluster.servers.iter();
+        let whole = servers.filter(|(id, server)| {
+            let origin = match **id == ServerId(raised_at) {
+                true => EventOrigin::ThisServer,
+                false => EventOrigin::OtherServer(ServerId(raised_at)),
+            };
+            server.part_of_chain(owner, origin) == ChainPart::Whole
+        });
+        // The origin runs the chains that it has; that of a job or user is where procs are.
+        let has = |id: u32| *owner == Owner::Site || [2, 3].contains(&id);
+        let whole = whole.map(|(id, _)| id.0).filter(|id| has(*id));
+        whole.collect::<Vec<u32>>()
+    };
+    let job = Owner::Namespace(Nspace::new("job").unwrap());
+    for (raised_at, at_site, at_job) in [(1, 1, 2), (2, 2, 2), (3, 3, 3), (4, 4, 2)] {
+        assert_eq!(whole(&Owner::Site, raised_at), [at_site]);
+        assert_eq!(whole(&job, raised_at), [at_job]);
+        assert_eq!(whole(&Owner::User(USER.uid), raised_at), [at_job]);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use self::{
     losses::Losses,
 };
 use super::{
-    Action, EventBudget, EventSpread, MissedEvents, PeerId, RequestId, ServerContext,
+    Action, EventBudget, EventOrigin, EventSpread, MissedEvents, PeerId, RequestId, ServerContext,
     StateSettings, Upcall, clients::ClientTable, reply,
 };
 use crate::{
@@ -375,7 +375,8 @@ impl EventDelivery {
         if event.range == Range::Rm {
             return self.notify_host(event, allowance);
         }
-        let mut actions = self.spread_here(ctx, event.clone(), reach, allowance);
+        let raised = (event.clone(), EventOrigin::ThisServer);
+        let mut actions = self.spread_here(ctx, raised, reach, allowance);
         // What follows from an event of another server stays here: its handlers run at each server
         // that the event reaches.
         if audience::leaves_node(&event) && allowance.spread() == EventSpread::AllServers {
@@ -388,7 +389,7 @@ impl EventDelivery {
     pub(super) fn spread_here(
         &mut self,
         ctx: ServerContext<'_>,
-        event: Arc<Event>,
+        (event, origin): (Arc<Event>, EventOrigin),
         reach: UserScope,
         allowance: EventBudget,
     ) -> Vec<Action> {
@@ -396,6 +397,7 @@ impl EventDelivery {
         let mut actions = self.deliver_here(ctx, &event, reach);
         actions.push(Action::Chain {
             event,
+            origin,
             reach,
             allowance,
         });

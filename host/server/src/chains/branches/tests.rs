@@ -35,6 +35,7 @@ fn event(source: Option<usize>, range: Range, reach: UserScope) -> ChainEvent {
             range,
             infos: Vec::new(),
         }),
+        whole_chains: WholeChains::All,
         reach,
         allowance: EventBudget::new(100),
         source: None,
