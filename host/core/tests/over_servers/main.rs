@@ -12,4 +12,6 @@ mod gets;
 #[path = "../group/random.rs"]
 #[allow(dead_code, reason = "the simulation of groups uses more of it")]
 mod random;
+mod scale;
 mod trust;
+mod whole;
