@@ -11,6 +11,8 @@ const CASES: u32 = 20_000;
 const KILLS: u32 = 100;
 const FLOOD: u32 = 1_000_000;
 const GROUPS: u32 = 100_000;
+const CLUSTERS: u32 = 5_000;
+const SERVERS: u32 = 10_000;
 
 /// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
@@ -106,6 +108,25 @@ impl Soak {
             "group",
             "--",
             "participants",
+        ]))?;
+        println!(
+            "\n== {CLUSTERS} simulations of servers that join and die, and {SERVERS} servers of one job"
+        );
+        let mut clusters = cargo(root);
+        clusters
+            .env("PEAL_CLUSTER_CASES", CLUSTERS.to_string())
+            .env("PEAL_CLUSTER_SEED", seed.to_string())
+            .env("PEAL_CLUSTER_SERVERS", SERVERS.to_string());
+        run(clusters.args([
+            "test",
+            "--package",
+            "peal-core",
+            "--test",
+            "over_servers",
+            "--",
+            "--nocapture",
+            "fences_and_events_hold",
+            "table_of_the_docs",
         ]))?;
         println!(
             "\n== Open MPI, on Peal's library as well: 100 starts in a row, and the tests of mpi4py"

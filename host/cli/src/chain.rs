@@ -8,7 +8,9 @@ use anyhow::Result;
 use peal_core::{
     class::{Class, ClassFilter},
     owner::Owner,
-    registration::{ChainPlacement, EventCodes, HandlerRegistration, SourceFilter},
+    registration::{
+        ChainPlacement, EventCodes, HandlerLocation, HandlerRegistration, SourceFilter,
+    },
     user_scope::UserScope,
 };
 use peal_model::{Event, Nspace, Proc, Status};
@@ -255,6 +257,8 @@ impl Row<'_> {
             )),
         });
         remarks.extend(self.handler.oneshot.then(|| "oneshot".to_owned()));
+        let is_at_each = self.registration.location == HandlerLocation::EachNode;
+        remarks.extend(is_at_each.then(|| "at each node".to_owned()));
         remarks.extend(
             (!self.registration.affected.is_empty())
                 .then(|| format!("if {} is affected", self.affected().join(" or "))),
@@ -274,6 +278,7 @@ impl Row<'_> {
             "registration": self.handler.registration,
             "codes": self.handler.codes.iter().map(|code| WatchedStatus::from(Status(*code))).collect::<Vec<_>>(),
             "oneshot": self.handler.oneshot,
+            "where": self.handler.location,
             "levels": self.handler.levels,
             "depends_on_class": self.depends_on_class,
             "sources": self.handler.sources,

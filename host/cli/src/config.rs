@@ -18,8 +18,8 @@ use peal_launcher::{BlockingLimits, CleanupSettings};
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
-    ChainSettings, ChannelSettings, OutboxLimits, RendezvousSettings, ServerKind, ServerSettings,
-    Serves, SpillSettings, StubSettings, admin::AdminGroup,
+    ChainSettings, ChannelSettings, InboxLimits, OutboxLimits, RendezvousSettings, ServerKind,
+    ServerSettings, Serves, SpillSettings, StubSettings, admin::AdminGroup,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -261,7 +261,7 @@ pub fn stub_settings(config: &Config) -> StubSettings {
         max_stubs: hosts.max_stubs,
         max_jobs: hosts.max_jobs,
         answer_timeout: hosts.answer_timeout,
-        allowance: EventBudget(config.server.event_budget),
+        allowance: EventBudget::new(config.server.event_budget),
         ..StubSettings::default()
     }
 }
@@ -324,7 +324,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 0
             },
             max_tools_per_user: config.tools.per_user(),
-            allowance: EventBudget(server.event_budget),
+            allowance: EventBudget::new(server.event_budget),
             defaults: defaults(&config.policy),
             decisions: DecisionLimits {
                 requests: config.policy.max_pending_decisions,
@@ -357,6 +357,10 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             client: server.max_outbox_bytes,
             user: server.outbox_bytes_per_user(),
             total: server.outbox_bytes_total(),
+        },
+        inbox: InboxLimits {
+            server: server.max_server_inbox_bytes,
+            total: server.server_inbox_bytes_total(),
         },
         max_open_requests: server.max_open_requests,
         chains: ChainSettings {

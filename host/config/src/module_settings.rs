@@ -12,7 +12,7 @@ use crate::{
     values::{ConfiguredScope, DirectoryGrant, Isolation, Mode, OnFailure, SinkName},
 };
 use peal_core::class::ClassFilter;
-use peal_core::registration::ChainPlacement;
+use peal_core::registration::{ChainPlacement, HandlerLocation};
 use peal_model::{Info, Key, Proc, Status};
 use semver::Version;
 use std::time::Duration;
@@ -45,6 +45,10 @@ settings! {
         /// Mode of the module: active, or shadow, in which its outcome is ignored. `peal module
         /// diff` shows differing outcomes.
         mode "module.mode": Mode = Mode::Active, KeywordKind, "\"shadow\"";
+        /// Servers at which the handler is called for an event that several servers get: the one at
+        /// which it was raised, or each. The events that a handler raises in response to an event of
+        /// another server stay at its own.
+        location "module.where": HandlerLocation = HandlerLocation::Origin, KeywordKind, "\"each-node\"";
         /// Codes of the events that the handler receives. An empty array means all.
         codes "module.codes": Vec<Status> = Vec::new(), List(StatusCodeKind), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
         /// Classes of the events that the handler receives: job-specific events, environment

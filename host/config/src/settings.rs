@@ -110,8 +110,8 @@ settings! {
         max_registrations "server.max_registrations": usize = 65_536, Number(1, MILLION), "1000";
         /// Maximum number of connections of one proc, those of its clones included.
         max_connections_per_proc "server.max_connections_per_proc": u32 = 64, Number(1, MILLION), "4";
-        /// Maximum number of events that hosted handlers raise in total in response to one event
-        /// that no handler raised.
+        /// Maximum number of events that hosted handlers of this server raise in total in response to
+        /// one event that no handler raised.
         event_budget "server.event_budget": u32 = 256, Number(0, MILLION), "16";
         /// Time that a get waits for a key that its proc has not put, in milliseconds, if the
         /// requester sets no timeout.
@@ -169,6 +169,14 @@ settings! {
         /// the clients of root and the server's user.
         max_outbox_bytes_total "server.max_outbox_bytes_total": Option<usize> = None,
             Unset("four times server.max_outbox_bytes_per_user", Number(4096, TIB)), "134217728";
+        /// Maximum memory of the messages of one other server that wait to be processed, in bytes.
+        /// Further ones wait at that server. Beyond the same memory there, its events are dropped, and
+        /// the procs that they may have been for are told their number.
+        max_server_inbox_bytes "server.max_server_inbox_bytes": usize = 64 * MIB, Number(4096, TIB), "16777216";
+        /// Maximum memory of the messages of all other servers that wait to be processed, in bytes. A
+        /// server of which no message waits has room for one.
+        max_server_inbox_bytes_total "server.max_server_inbox_bytes_total": Option<usize> = None,
+            Unset("eight times server.max_server_inbox_bytes", Number(4096, 8 * TIB)), "134217728";
         /// Maximum number of events that wait for the hosted handlers of one owner.
         max_chain_queue_events "server.max_chain_queue_events": usize = 65_536, Number(1, MILLION), "1024";
         /// Maximum memory of the events that wait for the hosted handlers of one owner, in bytes.

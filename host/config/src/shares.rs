@@ -80,6 +80,12 @@ impl Server {
             .unwrap_or(self.outbox_bytes_per_user().saturating_mul(4))
     }
 
+    /// Returns the bytes that waiting messages of all other servers may take.
+    pub fn server_inbox_bytes_total(&self) -> usize {
+        self.max_server_inbox_bytes_total
+            .unwrap_or(self.max_server_inbox_bytes.saturating_mul(8))
+    }
+
     /// Returns the bytes that values put by one user's procs may take.
     pub fn put_bytes_per_user(&self) -> usize {
         self.max_put_bytes_per_user
@@ -316,6 +322,12 @@ fn totals(config: &Config) -> [Bound; 21] {
             server.outbox_bytes_per_user(),
             "server.max_outbox_bytes_total",
             server.outbox_bytes_total(),
+        ),
+        at_most(
+            "server.max_server_inbox_bytes",
+            server.max_server_inbox_bytes,
+            "server.max_server_inbox_bytes_total",
+            server.server_inbox_bytes_total(),
         ),
         at_most(
             "events.max_index_bytes_per_user",

@@ -4,6 +4,7 @@ use peal_core::{
     class::ClassFilter,
     defaults::HookDefault,
     pattern::NspacePattern,
+    registration::HandlerLocation,
 };
 use peal_sinks::{PlainHttp, WebhookFormat};
 use std::path::PathBuf;
@@ -68,6 +69,10 @@ keywords! {
         HookDefault::BuiltIn = "built-in",
         HookDefault::Grant = "grant",
         HookDefault::Deny = "deny",
+    }
+    HandlerLocation {
+        HandlerLocation::Origin = "origin",
+        HandlerLocation::EachNode = "each-node",
     }
     ClassFilter {
         ClassFilter::JobSpecific = "job",

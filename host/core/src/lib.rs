@@ -41,6 +41,7 @@ mod job_data;
 pub mod job_registration;
 pub mod log;
 mod message_refusal;
+mod missed_events;
 mod modex;
 pub mod monitor;
 pub mod order;

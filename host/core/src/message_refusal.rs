@@ -17,6 +17,12 @@ pub enum MessageRefusal {
     /// The sender has no procs of the job.
     #[error("sender has no procs of job {0:?}")]
     NoPart(Nspace),
+    /// The sender does not coordinate groups.
+    #[error("sender does not coordinate groups")]
+    NotCoordinator,
+    /// The event is for users other than that of its source.
+    #[error("event of {0} is for another user")]
+    ForeignUser(Proc),
     /// The sender has none of the procs of the fence.
     #[error("sender has no procs of the fence")]
     NoParticipant,

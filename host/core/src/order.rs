@@ -8,7 +8,8 @@ use crate::{
     class::EventSummary,
     event_targets::EventTargets,
     registration::{
-        Category, ChainPlacement, HandlerRegistration, Mode, RegistrationError, RegistrationId,
+        Category, ChainPart, ChainPlacement, HandlerRegistration, Mode, RegistrationError,
+        RegistrationId,
     },
 };
 use peal_model::Event;
@@ -320,12 +321,18 @@ impl<H> Registrations<H> {
 impl<H: Clone> Registrations<H> {
     /// Returns the run of an event through the handlers that it matches.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
+        self.run_part(event, ChainPart::Whole)
+    }
+
+    /// Returns the run of an event through those handlers of a part of the chain that it matches.
+    pub fn run_part(&self, event: Arc<Event>, part: ChainPart) -> ChainRun<H> {
         // Computed once for all registrations, because an event may name thousands of procs.
         let aim = EventTargets::of(&event);
         let head = EventSummary::of(&event, &aim);
         // Most events have one handler.
         let mut members = VecDeque::with_capacity(1);
         self.entries()
+            .filter(|entry| entry.registration.is_in(part))
             .filter(|entry| entry.registration.is_for(&event, &head, &aim))
             .for_each(|entry| {
                 members.push_back(ChainMember {

@@ -123,6 +123,31 @@ pub enum Mode {
     Shadow,
 }
 
+/// The servers at which a hosted handler is called for an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HandlerLocation {
+    /// One server: the one at which the event was raised.
+    #[default]
+    Origin,
+    /// Each server that the event reaches.
+    EachNode,
+}
+
+/// The handlers of a chain that a server calls for an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChainPart {
+    /// All handlers.
+    Whole,
+    /// The handlers that are called at each server: another one calls the others.
+    EachNode,
+}
+
+impl ChainPart {
+    fn includes(self, location: HandlerLocation) -> bool {
+        self == ChainPart::Whole || location == HandlerLocation::EachNode
+    }
+}
+
 /// The lifetime of a registration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lifetime {
@@ -167,6 +192,8 @@ pub struct HandlerRegistration {
     pub place: ChainPlacement,
     /// The mode.
     pub mode: Mode,
+    /// The servers at which the handler is called.
+    pub location: HandlerLocation,
     /// The lifetime.
     pub lifetime: Lifetime,
     /// The event classes (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`).
@@ -278,6 +305,7 @@ impl HandlerRegistration {
             codes,
             place: ChainPlacement::default(),
             mode: Mode::default(),
+            location: HandlerLocation::default(),
             lifetime: Lifetime::default(),
             levels: ClassFilter::JobSpecific,
             sources: SourceFilter::default(),
@@ -302,6 +330,11 @@ impl HandlerRegistration {
             0
         };
         sources + self.affected.len()
+    }
+
+    /// Returns true if the handler belongs to this part of its chain.
+    pub(crate) fn is_in(&self, part: ChainPart) -> bool {
+        part.includes(self.location)
     }
 
     /// Returns true if the registration matches an event.

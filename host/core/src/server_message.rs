@@ -1,5 +1,14 @@
-//! Messages between servers.
-use crate::{group::GroupMessage, server::ModexMessage, server_fences::FenceMessage};
+//! Messages between servers, and the memory that they take.
+use crate::{
+    fence::FenceContribution,
+    group::GroupMessage,
+    missed_events::MissedEvents,
+    server::ModexMessage,
+    server_fences::{FenceMessage, FenceRound},
+    user_scope::UserScope,
+};
+use peal_model::{Event, Proc, RankData, Size};
+use std::sync::Arc;
 
 /// A message from one server to another. Messages of one server to another arrive in order.
 #[derive(Clone, PartialEq, Debug)]
@@ -10,4 +19,60 @@ pub enum InterServerMessage {
     Fence(FenceMessage),
     /// About values that procs have put.
     Modex(ModexMessage),
+    /// An event for the procs of these users, and for hosted handlers that see it.
+    Event(Arc<Event>, UserScope),
+    /// Events before this message for which there was no room.
+    Missed(MissedEvents),
+}
+
+impl InterServerMessage {
+    /// Returns the approximate memory of the message, in bytes. What other messages share with it
+    /// counts as well.
+    pub fn bytes(&self) -> usize {
+        let contents = match self {
+            InterServerMessage::Group(message) => message.bytes(),
+            InterServerMessage::Fence(message) => bytes_of_fence(message),
+            InterServerMessage::Modex(ModexMessage::Values {
+                values: Ok(values), ..
+            }) => bytes_of_data(&values.values),
+            InterServerMessage::Modex(_) | InterServerMessage::Missed(_) => 0,
+            InterServerMessage::Event(event, _) => Size::of_event(event).bytes,
+        };
+        size_of::<InterServerMessage>().saturating_add(contents)
+    }
+}
+
+fn bytes_of_fence(message: &FenceMessage) -> usize {
+    let named = |round: &FenceRound| bytes_of_procs(round.procs.len());
+    match message {
+        FenceMessage::Contribute {
+            round,
+            contribution,
+            ..
+        } => named(round).saturating_add(bytes_of_contribution(contribution)),
+        FenceMessage::Result {
+            round,
+            outcome: Ok(all),
+            ..
+        } => named(round).saturating_add(bytes_of_contribution(all)),
+        FenceMessage::Result { round, .. }
+        | FenceMessage::GiveUp { round, .. }
+        | FenceMessage::Await(round) => named(round),
+    }
+}
+
+fn bytes_of_contribution(contribution: &FenceContribution) -> usize {
+    let values = contribution.data.iter();
+    values.map(|data| bytes_of_data(&data.values)).sum()
+}
+
+/// Returns the memory of the values of a proc.
+pub(crate) fn bytes_of_data(data: &RankData) -> usize {
+    let values = data.kvals.iter().map(|kval| Size::of_kval(kval).bytes);
+    values.fold(size_of::<RankData>(), usize::saturating_add)
+}
+
+/// Returns the memory of a list of procs.
+pub(crate) fn bytes_of_procs(number: usize) -> usize {
+    number.saturating_mul(size_of::<Proc>())
 }

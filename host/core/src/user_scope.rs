@@ -3,7 +3,7 @@ use peal_model::UserIdentity;
 
 /// The users whose procs and hosted handlers may receive an event. The site's handlers and the host
 /// environment see it in any case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum UserScope {
     /// All users: an event of the resource manager, or one that a policy granted.
     Everybody,

@@ -802,7 +802,7 @@ fn events_raised_by_tenants_need_grant_and_by_site_do_not() {
     let id = asked(
         &stage
             .server
-            .raise(event(), RaisingOwner::Tenant(ALICE), EventBudget(3))
+            .raise(event(), RaisingOwner::Tenant(ALICE), EventBudget::new(3))
             .unwrap(),
     );
     let actions = stage.server.decided(
@@ -818,7 +818,7 @@ fn events_raised_by_tenants_need_grant_and_by_site_do_not() {
     assert!(actions.iter().any(|action| matches!(
         action,
         Action::Chain {
-            allowance: EventBudget(3),
+            allowance: EventBudget::new(3),
             ..
         }
     )));
@@ -826,7 +826,7 @@ fn events_raised_by_tenants_need_grant_and_by_site_do_not() {
     let id = asked(
         &stage
             .server
-            .raise(event(), RaisingOwner::Tenant(ALICE), EventBudget(3))
+            .raise(event(), RaisingOwner::Tenant(ALICE), EventBudget::new(3))
             .unwrap(),
     );
     assert!(
@@ -844,7 +844,7 @@ fn events_raised_by_tenants_need_grant_and_by_site_do_not() {
                 ..event()
             },
             RaisingOwner::Site,
-            EventBudget(3),
+            EventBudget::new(3),
         )
         .unwrap();
     assert!(reach(&site).is_some_and(|reach| reach.includes(Some(BOB.uid))));

@@ -15,7 +15,7 @@ pub enum JobEntry {
 
 impl JobEntry {
     /// Returns the approximate memory that the entry takes, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             JobEntry::Job(kval) => Size::of_kval(kval).bytes,
             JobEntry::Rank(_, kvals) => kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum(),

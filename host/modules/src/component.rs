@@ -433,7 +433,8 @@ enum SettingRequirement {
     Grant(Capability),
 }
 
-const NEEDS: [(&str, SettingRequirement); 10] = [
+const NEEDS: [(&str, SettingRequirement); 11] = [
+    ("module.where", SettingRequirement::Role(Role::EventHandler)),
     ("module.codes", SettingRequirement::Role(Role::EventHandler)),
     (
         "module.event_classes",

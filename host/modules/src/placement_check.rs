@@ -25,6 +25,7 @@ pub fn registration(settings: &Module) -> HandlerRegistration {
     HandlerRegistration {
         place: settings.placement.clone(),
         mode: mode(settings),
+        location: settings.location,
         levels: settings.event_classes,
         affected: settings.affected.clone(),
         lifetime: if settings.oneshot {

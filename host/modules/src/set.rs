@@ -267,9 +267,9 @@ fn place_handler(
     if member.registrations.is_empty() {
         return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }
-    // The site chooses the mode, also of handlers that the module registers itself.
-    let mode = otherwise.mode;
+    // The site chooses these, also of handlers that the module registers itself.
+    let chosen = (otherwise.mode, otherwise.location);
     member.registrations.iter().try_for_each(|registration| {
-        chains.register_requested(owner.clone(), module, registration, mode)
+        chains.register_requested(owner.clone(), module, registration, chosen)
     })
 }

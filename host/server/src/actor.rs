@@ -16,17 +16,19 @@ use crate::{
     outbox::{Full, Outbox, Outgoing},
     packing::Packing,
     process_watch::ProcessWatch,
+    server_inbox::SenderWait,
     spill::Spiller,
     transport::{ServerId, ServerTransport},
 };
 use peal_core::{
     MonotonicTime,
     log::LogOrigin,
+    owner::Owner,
     policy::Verdict,
     quota::{Quota, QuotaReport},
     server::{
-        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, ModexId,
-        PeerId, PutRefusal, RequestId, ServerState,
+        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, EventOrigin,
+        ModexId, PeerId, PutRefusal, RequestId, ServerState,
     },
     user_scope::UserScope,
 };
@@ -332,8 +334,16 @@ impl Actor {
             }
             ActorMessage::ServerJoined(server) => self.state.server_joined(server),
             ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
-            ActorMessage::Server { from, message } => {
-                self.state.server_message(from, message, self.now())
+            ActorMessage::Server {
+                from,
+                message,
+                charge,
+            } => {
+                let actions = self.state.server_message(from, message, self.now());
+                if charge.release() == SenderWait::RoomAgain {
+                    self.fabric.room(self.id, from);
+                }
+                actions
             }
             ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
             ActorMessage::GroupAnswered {
@@ -542,9 +552,10 @@ impl Actor {
             Action::Recall { peer, events } => self.spiller.recall(peer, events),
             Action::Chain {
                 event,
+                origin,
                 reach,
                 allowance,
-            } => self.chain(event, reach, allowance, None),
+            } => self.chain((event, origin), reach, allowance, None),
             Action::Consult {
                 about,
                 event,
@@ -552,15 +563,12 @@ impl Actor {
                 allowance,
             } => {
                 let termination_reply = self.termination_replies.remove(&about);
-                self.chain(event, reach, allowance, termination_reply);
+                let raised = (event, EventOrigin::ThisServer);
+                self.chain(raised, reach, allowance, termination_reply);
             }
-            Action::Distribute {
-                event,
-                reach,
-                allowance,
-            } => {
+            Action::Distribute { event, reach } => {
                 self.host.distribute(&event);
-                self.fabric.distribute(self.id, event, reach, allowance);
+                self.fabric.distribute(self.id, event, reach);
             }
             Action::Decide { id, request } => {
                 let actions = self.request_decision(id, request);
@@ -632,7 +640,7 @@ impl Actor {
 
     pub(crate) fn chain(
         &self,
-        event: Arc<Event>,
+        (event, origin): (Arc<Event>, EventOrigin),
         reach: UserScope,
         allowance: EventBudget,
         termination_reply: Option<TerminationReply>,
@@ -642,10 +650,12 @@ impl Actor {
             .as_ref()
             .and_then(|source| self.state.identity(source));
         let number = self.chains.number();
+        let part = |owner: &Owner| self.state.part_of_chain(owner, origin);
         self.chains.submit(ChainEvent {
             number,
             span: ChainEvent::span(number, &event),
             event,
+            whole_chains: self.chains.whole_chains(part),
             reach,
             allowance,
             source,

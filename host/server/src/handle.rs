@@ -7,6 +7,7 @@ use crate::{
     node_data::{self, NodeData},
     notice::RequestedTermination,
     process_watch::TooManyProcesses,
+    server_inbox::{InboxCharge, InboxLimits, ServerInbox},
 };
 use peal_core::{
     defaults::Defaults,
@@ -88,6 +89,7 @@ pub(crate) enum ActorMessage {
     Server {
         from: ServerId,
         message: InterServerMessage,
+        charge: InboxCharge,
     },
     Gathered {
         id: FenceId,
@@ -216,6 +218,7 @@ pub(crate) enum ActorMessage {
 #[derive(Clone)]
 pub struct ServerHandle {
     internal: mpsc::UnboundedSender<ActorMessage>,
+    inbox: ServerInbox,
 }
 
 impl ServerHandle {
@@ -391,8 +394,8 @@ impl ServerHandle {
         progress.await.ok()
     }
 
-    /// Passes on an event that another server distributed. `reach` are the users whose procs may
-    /// receive it, `allowance` is the number of events that handlers here may raise in response.
+    /// Passes on an event of a launcher. `reach` are the users whose procs may receive it,
+    /// `allowance` is the number of events that handlers here may raise in response.
     pub fn distributed(&self, event: Arc<Event>, reach: UserScope, allowance: EventBudget) {
         self.send(ActorMessage::Distributed {
             event,
@@ -412,8 +415,42 @@ impl ServerHandle {
     }
 
     /// Passes on a message of another server.
-    pub(crate) fn server_message(&self, from: ServerId, message: InterServerMessage) {
-        self.send(ActorMessage::Server { from, message });
+    ///
+    /// # Errors
+    ///
+    /// Returns the message if there is no room for it. The server's actor then calls
+    /// [`ServerTransport::room`](crate::ServerTransport::room) when there is some.
+    pub(crate) fn server_message(
+        &self,
+        from: ServerId,
+        message: InterServerMessage,
+    ) -> Result<(), Box<InterServerMessage>> {
+        match self.inbox.reserve(from, message.bytes()) {
+            Some(charge) => {
+                self.send(ActorMessage::Server {
+                    from,
+                    message,
+                    charge,
+                });
+                Ok(())
+            }
+            None => Err(Box::new(message)),
+        }
+    }
+
+    /// Passes on one of the last messages of a server that is about to leave.
+    pub(crate) fn last_message(&self, from: ServerId, message: InterServerMessage) {
+        let charge = self.inbox.charge(from, message.bytes());
+        self.send(ActorMessage::Server {
+            from,
+            message,
+            charge,
+        });
+    }
+
+    /// Returns the limits of the messages of other servers that wait.
+    pub(crate) fn inbox_limits(&self) -> InboxLimits {
+        self.inbox.limits()
     }
 
     pub(crate) fn answer(&self, to: RequestId, reply: Reply) {
@@ -531,13 +568,17 @@ pub(crate) struct Queues {
 }
 
 /// Creates the queues of a server that is about to start.
-pub(crate) fn queues() -> (Queues, ActorInbox) {
-    // Unbounded, because the actor itself sends messages here and cannot wait for space.
+pub(crate) fn queues(limits: InboxLimits) -> (Queues, ActorInbox) {
+    // Unbounded, because the actor itself sends messages here and cannot wait for space. Messages of
+    // other servers are bounded by their charge.
     let (messages, internal) = mpsc::unbounded_channel();
     let (send_request, handler_requests) = mpsc::channel(MAX_HANDLER_REQUESTS);
     (
         Queues {
-            handle: ServerHandle { internal: messages },
+            handle: ServerHandle {
+                internal: messages,
+                inbox: ServerInbox::new(limits),
+            },
             handler_requests: send_request,
         },
         ActorInbox {

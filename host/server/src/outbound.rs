@@ -130,7 +130,8 @@ impl Actor {
                 tracing::info!(code = %event.code, source, "event for the resource manager");
                 if self.host.notify(event.clone()) == EventHandling::BySite {
                     // Only the site's chain receives an event of this range.
-                    self.chain(event, UserScope::Everybody, allowance, None);
+                    let raised = (event, EventOrigin::ThisServer);
+                    self.chain(raised, UserScope::Everybody, allowance, None);
                 }
             }
             Upcall::DirectModex(proc) => self.direct_modex(proc),

@@ -21,6 +21,7 @@ use crate::{
     packing::Packing,
     process_watch::ProcessWatch,
     request_pacer::{RequestPacer, runtime_busy},
+    server_inbox::InboxLimits,
     shadow::Shadows,
     shared_actor::SharedActor,
     spill::{SpillSettings, Spiller},
@@ -90,6 +91,8 @@ pub struct ServerSettings {
     pub max_outbox_messages: usize,
     /// Maximum memory of these messages, also for all clients of one user and in total.
     pub outbox: OutboxLimits,
+    /// Maximum memory of the messages of other servers that wait.
+    pub inbox: InboxLimits,
     /// Maximum number of requests of one client that await their answer.
     pub max_open_requests: usize,
     /// Settings of the hosted chains.
@@ -121,6 +124,7 @@ impl Default for ServerSettings {
             handshake_timeout: Duration::from_secs(10),
             max_outbox_messages: 65_536,
             outbox: OutboxLimits::default(),
+            inbox: InboxLimits::default(),
             max_open_requests: 4096,
             chains: ChainSettings::default(),
             channels: ChannelSettings::default(),
@@ -198,7 +202,7 @@ impl Server {
                 handler_requests,
             },
             inbox,
-        ) = handle::queues();
+        ) = handle::queues(settings.inbox);
         let Hosted {
             chains,
             policies,

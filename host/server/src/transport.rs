@@ -1,10 +1,13 @@
 //! Interface between servers: the services that they need from each other.
 //!
 //! [`InProcessTransport`] joins the servers of one process: in production one, in tests several.
+mod backlog;
+
+use self::backlog::Backlog;
 use crate::handle::ServerHandle;
 use peal_core::{
     log::{GatewayAvailability, LogOrigin},
-    server::{EventBudget, InterServerMessage},
+    server::InterServerMessage,
     user_scope::UserScope,
 };
 use peal_model::{Event, Key, LogRequest, Status, code};
@@ -22,19 +25,16 @@ pub type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>>
 
 /// Server transport: the connection of a server to the others.
 pub trait ServerTransport: Send + Sync + 'static {
-    /// Distributes an event to the other servers. `reach` are the users whose procs may receive it,
-    /// `allowance` is the number of events that handlers there may raise in response.
-    fn distribute(
-        &self,
-        from: ServerId,
-        event: Arc<Event>,
-        reach: UserScope,
-        allowance: EventBudget,
-    );
+    /// Distributes an event to the other servers. `reach` are the users whose procs may receive it.
+    fn distribute(&self, from: ServerId, event: Arc<Event>, reach: UserScope);
 
-    /// Sends a message to another server. Messages of one server to another arrive in order.
-    /// Messages to a server that has left are dropped.
+    /// Sends a message to another server. Messages of one server to another arrive in order, events
+    /// included. A message for which the receiver has no room waits at the sender. Messages to a
+    /// server that has left are dropped.
     fn send(&self, from: ServerId, to: ServerId, message: InterServerMessage);
+
+    /// Tells that a server has room again for messages of another one.
+    fn room(&self, at: ServerId, of: ServerId);
 
     /// Returns the availability of a gateway for this server.
     fn gateway(&self, of: ServerId) -> GatewayAvailability;
@@ -64,6 +64,23 @@ pub enum ServerKind {
 struct Inner {
     servers: BTreeMap<ServerId, (ServerHandle, ServerKind)>,
     next: u32,
+    /// Messages that wait at their sender, by sender and receiver.
+    backlogs: BTreeMap<(ServerId, ServerId), Backlog>,
+}
+
+impl Inner {
+    fn send(&mut self, from: ServerId, to: ServerId, message: InterServerMessage) {
+        let Some((server, _)) = self.servers.get(&to) else {
+            return;
+        };
+        let max_bytes = server.inbox_limits().server;
+        if let Some(backlog) = self.backlogs.get_mut(&(from, to)) {
+            backlog.push(message, max_bytes);
+        } else if let Err(message) = server.server_message(from, message) {
+            let backlog = self.backlogs.entry((from, to)).or_default();
+            backlog.push(*message, max_bytes);
+        }
+    }
 }
 
 /// Transport between the servers of one process.
@@ -113,13 +130,23 @@ impl InProcessTransport {
     /// Removes a server.
     pub fn leave(&self, id: ServerId) {
         let mut inner = self.lock();
-        inner.servers.remove(&id);
-        inner
-            .servers
-            .values()
+        let Inner {
+            servers, backlogs, ..
+        } = &mut *inner;
+        servers.remove(&id);
+        backlogs.retain(|(_, to), _| *to != id);
+        for (to, (other, _)) in servers {
+            // Nobody offers these again.
+            if let Some(mut backlog) = backlogs.remove(&(id, *to)) {
+                backlog.offer(|message| {
+                    other.last_message(id, message);
+                    Ok(())
+                });
+            }
             // Under the lock that `send` takes, so that this follows the last message of the
             // server.
-            .for_each(|(other, _)| other.server_left(id));
+            other.server_left(id);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -129,31 +156,33 @@ impl InProcessTransport {
 }
 
 impl ServerTransport for InProcessTransport {
-    fn distribute(
-        &self,
-        from: ServerId,
-        event: Arc<Event>,
-        reach: UserScope,
-        allowance: EventBudget,
-    ) {
-        let inner = self.lock();
-        let others: Vec<&ServerHandle> = inner
-            .servers
-            .iter()
-            .filter(|(id, _)| **id != from)
-            .map(|(_, (server, _))| server)
-            .collect();
-        // Divide the budget among all servers, the sender included.
-        let each = EventBudget(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
-        for server in others {
-            server.distributed(event.clone(), reach, each);
+    fn distribute(&self, from: ServerId, event: Arc<Event>, reach: UserScope) {
+        let mut inner = self.lock();
+        let others = inner.servers.keys().copied();
+        let others: Vec<ServerId> = others.filter(|id| *id != from).collect();
+        for to in others {
+            let message = InterServerMessage::Event(event.clone(), reach);
+            inner.send(from, to, message);
         }
     }
 
     fn send(&self, from: ServerId, to: ServerId, message: InterServerMessage) {
-        let inner = self.lock();
-        if let Some((server, _)) = inner.servers.get(&to) {
-            server.server_message(from, message);
+        self.lock().send(from, to, message);
+    }
+
+    fn room(&self, at: ServerId, of: ServerId) {
+        let mut inner = self.lock();
+        let Inner {
+            servers, backlogs, ..
+        } = &mut *inner;
+        let Some(backlog) = backlogs.get_mut(&(of, at)) else {
+            return;
+        };
+        if let Some((server, _)) = servers.get(&at) {
+            backlog.offer(|message| server.server_message(of, message));
+        }
+        if backlog.is_empty() {
+            backlogs.remove(&(of, at));
         }
     }
 

@@ -7,6 +7,7 @@ mod late_registration;
 mod module_handlers;
 mod observers;
 mod order;
+mod over_servers;
 mod owner_precedence;
 mod registrations;
 mod replies;

@@ -4,7 +4,7 @@ use peal_client::{ClassFilter, ClientError, Handler, HandlerOutcome};
 use peal_core::{
     owner::Owner,
     policy::OnFailure,
-    registration::{ChainPlacement, Mode},
+    registration::{ChainPlacement, HandlerLocation, Mode},
 };
 use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{
@@ -76,7 +76,12 @@ async fn module_handler_ends_own_registration_and_makes_another() {
     let mut chains = HostedChains::default();
     wishes.iter().for_each(|wish| {
         chains
-            .register_requested(Owner::Site, &follow.clone().into(), wish, Mode::Active)
+            .register_requested(
+                Owner::Site,
+                &follow.clone().into(),
+                wish,
+                (Mode::Active, HandlerLocation::Origin),
+            )
             .unwrap()
     });
     let notices = Notices::default();
@@ -141,7 +146,7 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
                     codes: Vec::new(),
                     ..wish
                 },
-                Mode::Active,
+                (Mode::Active, HandlerLocation::Origin),
             )
             .unwrap();
     }
@@ -199,7 +204,12 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
     let (echo, wish) = echo_wish(vec![name.clone(), object.clone()]);
     let mut chains = HostedChains::default();
     chains
-        .register_requested(Owner::Site, &echo.clone().into(), &wish, Mode::Active)
+        .register_requested(
+            Owner::Site,
+            &echo.clone().into(),
+            &wish,
+            (Mode::Active, HandlerLocation::Origin),
+        )
         .unwrap();
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);

@@ -6,7 +6,7 @@ use peal_core::{
     job_control::{JobAction, JobControl, NotDone},
     owner::Owner,
     policy::OnFailure,
-    registration::{ChainPlacement as Seat, Mode},
+    registration::{ChainPlacement as Seat, HandlerLocation, Mode},
 };
 use peal_model::{
     Event, Hook, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, UserIdentity,
@@ -319,7 +319,12 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
     let mut chains = HostedChains::default();
     for wish in watchdog.init(&[kill]).unwrap() {
         chains
-            .register_requested(owner.clone(), &watchdog.clone().into(), &wish, Mode::Active)
+            .register_requested(
+                owner.clone(),
+                &watchdog.clone().into(),
+                &wish,
+                (Mode::Active, HandlerLocation::Origin),
+            )
             .unwrap();
     }
     let modules = Modules {

@@ -110,7 +110,9 @@ impl Groups {
             // Only the directory changes. The new process calls for itself.
             CoordinatorRequest::Back(_) => Vec::new(),
             CoordinatorRequest::Brings(contribution) => board.contribute(from, contribution, at),
-            CoordinatorRequest::Announce { key, announced } => board.announce(&key, announced, at),
+            CoordinatorRequest::Announce { key, announced, .. } => {
+                board.announce(&key, announced, at)
+            }
             CoordinatorRequest::Leave {
                 key,
                 proc,

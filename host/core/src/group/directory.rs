@@ -1,15 +1,12 @@
 //! Directory of jobs: the servers of their procs, their owners, and ended procs.
-use super::{JobSummary, ServerId, job_homes::JobHomes};
+use super::{JobSummary, ServerId, job_homes::JobHomes, proc_selection::ProcSelection};
 use crate::{
     fence::Completeness,
     rank_ranges::RankRanges,
     server_fences::{SetKnowledge, SetServers},
 };
 use peal_model::{NamedProcs, Nspace, Proc, Rank, UserIdentity, rank};
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    ops::RangeInclusive,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Number of removed jobs that are remembered, to distinguish them from unknown ones.
 const GONE: usize = 1024;
@@ -327,6 +324,24 @@ impl JobDirectory {
         self.jobs.get(nspace).map(|job| job.facts.owner)
     }
 
+    /// Returns the lowest server that has procs of a job.
+    pub(super) fn first_server_of(&self, nspace: &Nspace) -> Option<ServerId> {
+        self.jobs.get(nspace)?.homes.servers().next()
+    }
+
+    /// Returns the lowest server that has procs of a user.
+    pub(super) fn first_server_with(&self, uid: u32) -> Option<ServerId> {
+        let jobs = self.jobs.values().filter(|job| job.facts.owner.uid == uid);
+        jobs.filter_map(|job| job.homes.servers().next()).min()
+    }
+
+    /// Returns true if a server has procs of a user.
+    pub(super) fn has_user_at(&self, uid: u32, server: ServerId) -> bool {
+        let jobs = self.at.get(&server).into_iter().flatten();
+        let mut owners = jobs.filter_map(|nspace| self.owner(nspace));
+        owners.any(|owner| owner.uid == uid)
+    }
+
     /// Returns true if a job is known.
     pub(super) fn has_job(&self, nspace: &Nspace) -> bool {
         self.jobs.contains_key(nspace)
@@ -436,45 +451,5 @@ impl JobDirectory {
             homes.extend(job.and_then(|job| job.home(proc.rank)));
         }
         homes
-    }
-}
-
-/// The procs that a named proc stands for: itself, or all of its job.
-#[derive(Clone, Debug)]
-pub(super) struct ProcSelection<'a> {
-    nspace: &'a Nspace,
-    ranks: RangeInclusive<u32>,
-}
-
-impl<'a> ProcSelection<'a> {
-    /// Selects the named proc only.
-    pub(super) fn just(named: &'a Proc) -> ProcSelection<'a> {
-        ProcSelection {
-            nspace: &named.nspace,
-            ranks: named.rank.0..=named.rank.0,
-        }
-    }
-
-    fn all_of(nspace: &'a Nspace, size: u32) -> ProcSelection<'a> {
-        // No inclusive range from 0 on is empty, as that of a job without procs must be.
-        let none = RangeInclusive::new(1, 0);
-        ProcSelection {
-            nspace,
-            ranks: size.checked_sub(1).map_or(none, |last| 0..=last),
-        }
-    }
-}
-
-impl Iterator for ProcSelection<'_> {
-    type Item = Proc;
-
-    fn next(&mut self) -> Option<Proc> {
-        self.ranks
-            .next()
-            .map(|rank| Proc::new(self.nspace.clone(), Rank(rank)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.ranks.size_hint()
     }
 }

@@ -2,7 +2,8 @@
 use super::{
     ConstructDirectives, ConstructRequest, ConstructRole, CoordinatorContext, FailureResponse,
     Formed, GroupFailure, GroupRefusal, Members, Participation,
-    directory::{JobDirectory, ProcLocation, ProcSelection, is_wildcard},
+    directory::{JobDirectory, ProcLocation, is_wildcard},
+    proc_selection::ProcSelection,
 };
 use crate::MonotonicTime;
 use peal_model::{Info, JobInfo, NamedProcs, Nspace, Proc, Status, code};

@@ -128,6 +128,8 @@ pub enum CoordinatorRequest {
     Announce {
         /// The group.
         key: GroupKey,
+        /// The leader, which may be outside of the group.
+        by: Proc,
         /// The leader's announcement.
         announced: AnnouncedGroup,
     },

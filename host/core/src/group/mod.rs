@@ -25,15 +25,18 @@ mod local_collectives;
 mod loss_watches;
 mod members;
 mod message;
+mod message_size;
 mod next_deadline;
 mod over_nodes;
 mod parse;
+mod proc_selection;
 mod recent_refusals;
 mod refusal;
 mod remaining;
 mod sent;
 mod shared;
 mod takeover;
+mod trust;
 
 pub use call::{ConstructDirectives, ConstructRequest, ConstructRole, GroupCall};
 pub use key::{GroupKey, GroupName};
@@ -350,10 +353,11 @@ impl Groups {
         self.take_actions()
     }
 
-    /// Announces a group that procs formed by invitation.
+    /// Announces a group that procs formed by invitation of a leader.
     pub fn announce(
         &mut self,
         key: &GroupKey,
+        by: &Proc,
         announced: AnnouncedGroup,
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
@@ -370,6 +374,7 @@ impl Groups {
             self.up(
                 CoordinatorRequest::Announce {
                     key: key.clone(),
+                    by: by.clone(),
                     announced: AnnouncedGroup {
                         members,
                         ..announced
@@ -415,7 +420,10 @@ impl Groups {
         self.clock = now;
         // A server that has left was removed with its procs, and must not bring any back.
         if self.servers.contains(&from) {
-            self.take(from, message, now);
+            match self.check_sender(from, &message) {
+                Ok(()) => self.take(from, message, now),
+                Err(refusal) => self.refuse_message(from, refusal),
+            }
         }
         self.take_actions()
     }

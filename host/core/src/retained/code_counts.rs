@@ -25,12 +25,20 @@ impl CodeCounts {
 
     /// Counts an event of this code.
     pub(super) fn count(&mut self, code: Status) {
-        self.total += 1;
-        if self.by_code.len() < self.max_codes {
-            *self.by_code.entry(code).or_default() += 1;
-        } else {
-            *self.by_code.get_mut(&code).unwrap_or(&mut self.other_codes) += 1;
-        }
+        self.count_several(Some(code), 1);
+    }
+
+    /// Counts events of this code; without one, of any codes.
+    pub(super) fn count_several(&mut self, code: Option<Status>, number: u64) {
+        self.total = self.total.saturating_add(number);
+        let count = match code {
+            None => &mut self.other_codes,
+            Some(code) if self.by_code.len() < self.max_codes => {
+                self.by_code.entry(code).or_default()
+            }
+            Some(code) => self.by_code.get_mut(&code).unwrap_or(&mut self.other_codes),
+        };
+        *count = count.saturating_add(number);
     }
 
     /// Returns an upper bound of the missed events of these codes (none: every code), without codes
@@ -51,15 +59,14 @@ impl CodeCounts {
                 .by_code
                 .iter()
                 .filter(|(code, _)| !receives(Some(**code)))
-                .map(|(_, count)| count)
-                .sum();
+                .fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
             // A default registration also covers the codes without a count.
             (counted, !receives(None))
         } else {
             let counted = requested
                 .iter()
                 .filter_map(|code| self.by_code.get(code))
-                .sum::<u64>();
+                .fold(0, |sum: u64, count| sum.saturating_add(*count));
             (
                 counted,
                 requested
@@ -68,7 +75,7 @@ impl CodeCounts {
             )
         };
         if others {
-            counted + self.other_codes
+            counted.saturating_add(self.other_codes)
         } else {
             counted
         }
@@ -80,9 +87,8 @@ impl CodeCounts {
         let counted: u64 = self
             .by_code
             .extract_if(.., |code, _| receives(*code))
-            .map(|(_, count)| count)
-            .sum();
-        let taken = counted + std::mem::take(&mut self.other_codes);
+            .fold(0, |sum: u64, (_, count)| sum.saturating_add(count));
+        let taken = counted.saturating_add(std::mem::take(&mut self.other_codes));
         self.total = self.total.saturating_sub(taken);
         taken
     }

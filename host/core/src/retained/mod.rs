@@ -272,22 +272,28 @@ impl Retained {
         for (proc, uid) in lost_to {
             self.refusals.count(uid, Quota::RetainedIndexBytes);
             if head.class == Class::JobSpecific {
-                self.count_lost(&proc, head.code);
+                self.count_lost(&proc, Some(head.code), 1);
             }
         }
     }
 
-    /// Counts the loss of an event to a proc. The next event about its job reports the number.
-    fn count_lost(&mut self, proc: &Proc, code: Status) {
+    /// Counts events, of one code or of unknown ones, as lost to a proc. The next event about its job
+    /// reports the number.
+    pub(crate) fn count_lost(&mut self, proc: &Proc, code: Option<Status>, number: u64) {
         // `entry` would clone the proc for each lost event.
-        match self.lost_to.get_mut(proc) {
-            Some(counts) => counts.count(code),
+        let counts = match self.lost_to.get_mut(proc) {
+            Some(counts) => counts,
             None => self
                 .lost_to
                 .entry(proc.clone())
-                .or_insert_with(|| CodeCounts::new(MAX_LOST_CODES))
-                .count(code),
-        }
+                .or_insert_with(|| CodeCounts::new(MAX_LOST_CODES)),
+        };
+        counts.count_several(code, number);
+    }
+
+    /// Counts events that were lost before they got here.
+    pub(crate) fn lose_unseen(&mut self, number: u64) {
+        self.lost = self.lost.saturating_add(number);
     }
 
     /// Takes the number of lost events of a proc, an upper bound, of the codes that it registered
@@ -438,7 +444,7 @@ impl Retained {
             ..
         }) = self.events.get(&at).map(|kept| kept.head)
         {
-            self.count_lost(proc, code);
+            self.count_lost(proc, Some(code), 1);
         }
         self.settle(peer, proc, at);
     }

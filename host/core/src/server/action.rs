@@ -79,6 +79,8 @@ pub enum Action {
     Chain {
         /// The event.
         event: Arc<Event>,
+        /// The server at which it was raised.
+        origin: EventOrigin,
         /// The users whose chains the event may pass.
         reach: UserScope,
         /// The events that handlers may raise in response.
@@ -102,8 +104,6 @@ pub enum Action {
         event: Arc<Event>,
         /// The users whose procs may receive the event there.
         reach: UserScope,
-        /// The events that handlers there may raise in response.
-        allowance: EventBudget,
     },
     /// Gathers from the nodes that the host environment reaches, because all local procs have arrived
     /// at a fence. The caller then calls [`ServerState::gathered`].
@@ -194,6 +194,15 @@ pub enum Action {
     },
     /// Counts and traces a denial. Precedes the reply to the requester.
     Denied(Denial),
+}
+
+/// The server at which an event was raised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventOrigin {
+    /// This server, or the launcher of its jobs.
+    ThisServer,
+    /// Another server.
+    OtherServer(ServerId),
 }
 
 /// A check of a monitored file.

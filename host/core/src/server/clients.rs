@@ -145,16 +145,13 @@ impl ClientTable {
             .map_or(u32::MAX, |identity| identity.uid)
     }
 
-    /// Returns true if a requester may see a namespace: its own, one of the same user, or any for
-    /// root.
-    pub(super) fn may_see(&self, requester: &Proc, nspace: &Nspace) -> bool {
-        let owner = self.jobs.get(nspace).map(|job| job.spec.identity.uid);
-        requester.nspace == *nspace
+    /// Returns true if a requester may see a job of this server: its own, one of the same user, or
+    /// any for root.
+    fn may_see_job(&self, requester: &Proc, job: &TrackedJob) -> bool {
+        requester.nspace == job.spec.nspace
             || self
                 .identity(requester)
-                // A job of another server has no owner here. Its data are told only to procs that
-                // share a group with it.
-                .is_some_and(|user| user.uid == 0 || owner.is_none_or(|owner| owner == user.uid))
+                .is_some_and(|user| user.uid == 0 || user.uid == job.spec.identity.uid)
     }
 
     /// Adds the owners to procs that a request names.
@@ -687,6 +684,6 @@ impl ClientTable {
         self.jobs
             .values()
             .filter(named)
-            .filter(move |job| self.may_see(source, &job.spec.nspace))
+            .filter(move |job| self.may_see_job(source, job))
     }
 }

@@ -444,6 +444,7 @@ fn with_consultation(about: &Proc, action: Action) -> Action {
             event,
             reach,
             allowance,
+            ..
         } => Action::Consult {
             about: about.clone(),
             event,

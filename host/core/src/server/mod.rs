@@ -24,6 +24,7 @@ mod clients;
 mod control;
 mod data;
 mod events;
+mod from_servers;
 mod groups;
 mod lifecycle;
 mod module_requests;
@@ -49,17 +50,18 @@ use crate::{
 };
 pub use crate::{
     decision_limits::{DecisionLimit, DecisionLimits},
-    event_budget::EventBudget,
+    event_budget::{EventBudget, EventSpread},
     fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
     job::{NodeRoute, ProcPhase},
     message_refusal::MessageRefusal,
+    missed_events::MissedEvents,
     modex::{PutRefusal, PutSnapshot, PutVersion},
     put_values::SoughtValue,
     request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
     server_message::InterServerMessage,
 };
-pub use action::{Action, FileLook, Upcall};
+pub use action::{Action, EventOrigin, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
 use data::{DataExchange, GetRequest};
@@ -259,7 +261,7 @@ impl ServerState {
                 self.data
                     .join_collective(ctx, &self.groups, Purpose::Fence, procs, arrival)
             }
-            Request::Get { proc, .. } if !self.clients.may_see(&source, &proc.nspace) => {
+            Request::Get { proc, .. } if !self.names().may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
             Request::GroupLeave { .. } => self.group(to, source, request, now),
@@ -568,11 +570,20 @@ impl ServerState {
         )
     }
 
-    /// Delivers an event that another server distributed, or a launcher. It reaches local procs and
-    /// chains only.
+    /// Delivers an event that a launcher has passed on. It reaches local procs and chains only.
     pub fn distributed(
         &mut self,
         event: Arc<Event>,
+        reach: UserScope,
+        allowance: EventBudget,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        self.raised_elsewhere((event, EventOrigin::ThisServer), reach, allowance, now)
+    }
+
+    fn raised_elsewhere(
+        &mut self,
+        (event, origin): (Arc<Event>, EventOrigin),
         reach: UserScope,
         allowance: EventBudget,
         now: MonotonicTime,
@@ -583,7 +594,7 @@ impl ServerState {
         let mut actions = self.end_in_groups(&event, now);
         let spread = self.events.spread_here(
             ServerContext::new(&self.clients, &self.settings),
-            event,
+            (event, origin),
             reach,
             allowance,
         );

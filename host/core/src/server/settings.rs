@@ -93,7 +93,7 @@ impl Default for StateSettings {
             max_tools: 256,
             max_tools_per_user: 64,
             connection_loss_window: Duration::from_millis(100),
-            allowance: EventBudget(256),
+            allowance: EventBudget::new(256),
             defaults: Defaults::default(),
             decisions: DecisionLimits::default(),
             max_controls: 1024,

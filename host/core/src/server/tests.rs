@@ -848,10 +848,10 @@ fn raised_events_carry_the_budget_of_their_handler() {
         given(
             &stage
                 .server
-                .raise(event, RaisingOwner::Site, EventBudget(7))
+                .raise(event, RaisingOwner::Site, EventBudget::new(7))
                 .unwrap()
         ),
-        EventBudget(7)
+        EventBudget::new(7)
     );
 }
 

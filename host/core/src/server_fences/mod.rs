@@ -9,7 +9,10 @@
 //! late: a contribution counts once, and one to a fence that is over is answered with the result.
 //! When the root is lost, or a server below it announces procs of the set, all send their
 //! contributions again to the new one; who has a result that others may lack tells it.
+mod changes;
+mod decisions;
 mod message;
+mod received;
 mod set;
 
 pub use self::message::{FenceMessage, FenceOutcome, FenceRound};
@@ -23,7 +26,6 @@ use crate::{
 use peal_model::{NamedProcs, Nspace, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -63,6 +65,13 @@ pub(crate) struct SetServers {
     pub(crate) knowledge: SetKnowledge,
     /// Partial if procs of the set have ended with their server.
     pub(crate) attendance: Completeness,
+}
+
+impl SetServers {
+    /// Returns the server that decides about fences of the set: the lowest of its servers.
+    pub(crate) fn root(&self) -> Option<ServerId> {
+        self.servers.first().copied()
+    }
 }
 
 /// Knowledge of the servers of a set's procs.
@@ -231,7 +240,7 @@ impl ServerFences {
         let Some(set) = self.sets.get(procs) else {
             return;
         };
-        let is_root = at.servers.first() == Some(&self.me);
+        let is_root = at.root() == Some(self.me);
         let has_contributed = |open: &Round| matches!(open.own, OwnPart::Contributed(..));
         let failing = set.open.iter();
         let failing = failing.filter(|(_, open)| is_root || !has_contributed(open));
@@ -241,7 +250,7 @@ impl ServerFences {
                 procs: procs.clone(),
                 generation,
             };
-            match at.servers.first().copied() {
+            match at.root() {
                 Some(root) if root == self.me => self.decide(&round, Err(status), &at),
                 Some(root) => {
                     let message = FenceMessage::GiveUp { round, status };
@@ -267,7 +276,7 @@ impl ServerFences {
             let Some(open) = self.open_mut(&round) else {
                 continue;
             };
-            if at.servers.first() != Some(&me) {
+            if at.root() != Some(me) {
                 open.ask_at = None;
                 continue;
             }
@@ -282,454 +291,5 @@ impl ServerFences {
             self.questions.insert((next, round));
         }
         self.take_steps()
-    }
-}
-
-/// Messages and changes of servers.
-impl ServerFences {
-    /// Handles a message of another server.
-    pub(crate) fn received(
-        &mut self,
-        from: ServerId,
-        message: FenceMessage,
-        locator: &impl SetLocator,
-        now: MonotonicTime,
-    ) -> Vec<FenceStep> {
-        let procs = match &message {
-            FenceMessage::Contribute { round, .. }
-            | FenceMessage::GiveUp { round, .. }
-            | FenceMessage::Await(round)
-            | FenceMessage::Result { round, .. } => round.procs.clone(),
-        };
-        let at = locator.locate(&procs);
-        // The message was on its way when this server removed its procs of the set.
-        if !at.servers.contains(&self.me) {
-            return Vec::new();
-        }
-        if let Err(refusal) = self.check(from, &message, &procs, &at) {
-            self.steps.push(FenceStep::Refuse(from, refusal));
-            return self.take_steps();
-        }
-        match message {
-            FenceMessage::Contribute {
-                round,
-                completed,
-                contribution,
-            } => {
-                let contributed = (completed, contribution);
-                if self.open_at_root(from, &round, &at, now)
-                    && let Some(open) = self.open_mut(&round)
-                {
-                    open.others.entry(from).or_insert(contributed);
-                    self.begin_here(&round);
-                    self.decide_if_complete(&round, &at);
-                }
-            }
-            FenceMessage::GiveUp { round, status } => {
-                if self.open_at_root(from, &round, &at, now) && at.servers.first() == Some(&self.me)
-                {
-                    self.decide(&round, Err(status), &at);
-                }
-            }
-            FenceMessage::Await(round) => self.answer_question(from, &round, &at),
-            FenceMessage::Result {
-                round,
-                settled,
-                outcome,
-            } => self.take_result(&round, settled, outcome, &at),
-        }
-        self.take_steps()
-    }
-
-    /// Handles a change of the servers that have procs of a job. `lost` has left or has removed its
-    /// procs of the job, if any has.
-    pub(crate) fn servers_changed(
-        &mut self,
-        nspace: &Nspace,
-        lost: Option<ServerId>,
-        locator: &impl SetLocator,
-        now: MonotonicTime,
-    ) -> Vec<FenceStep> {
-        // A fence that is over needs its result only while its root may be lost.
-        let names = |(procs, _): &(&NamedProcs, &FenceSet)| !procs.of_job(nspace).is_empty();
-        let sets = self.sets.iter().filter(names);
-        let sets: Vec<NamedProcs> = sets.map(|(procs, _)| procs.clone()).collect();
-        for procs in sets {
-            self.set_changed(procs, lost, locator, now);
-        }
-        self.take_steps()
-    }
-
-    fn set_changed(
-        &mut self,
-        procs: NamedProcs,
-        lost: Option<ServerId>,
-        locator: &impl SetLocator,
-        now: MonotonicTime,
-    ) {
-        let at = locator.locate(&procs);
-        let max_ahead = self.limits.ahead();
-        let Some(set) = self.sets.get_mut(&procs) else {
-            return;
-        };
-        for open in set.open.values_mut() {
-            open.lost.extend(lost);
-        }
-        let root = at.servers.first().copied();
-        let before = std::mem::replace(&mut set.root, root);
-        let is_lost = before.is_some() && before == lost;
-        if is_lost && root == Some(self.me) {
-            set.inherited_up_to = set.begun().saturating_add(max_ahead);
-        }
-        let generations: Vec<u64> = set.open.keys().copied().collect();
-        if is_lost {
-            self.repeat_results(&procs, &at);
-        }
-        for generation in generations {
-            let round = FenceRound {
-                procs: procs.clone(),
-                generation,
-            };
-            if before != root {
-                self.pass_on(&round, locator, now);
-            } else {
-                self.decide_if_complete(&round, &at);
-            }
-        }
-    }
-
-    /// Tells the results that others may have missed from a lost root: to the next root, which tells
-    /// all.
-    fn repeat_results(&mut self, procs: &NamedProcs, at: &SetServers) {
-        let Some(set) = self.sets.get(procs) else {
-            return;
-        };
-        let results: Vec<(u64, FenceOutcome)> = set
-            .results
-            .iter()
-            .map(|(generation, outcome)| (*generation, outcome.clone()))
-            .collect();
-        let me = self.me;
-        let to: Vec<ServerId> = match at.servers.first().copied() {
-            Some(root) if root == me => {
-                let others = at.servers.iter().filter(|server| **server != me);
-                others.copied().collect()
-            }
-            root => root.into_iter().collect(),
-        };
-        for (generation, outcome) in results {
-            let round = FenceRound {
-                procs: procs.clone(),
-                generation,
-            };
-            for to in &to {
-                // Nothing is settled by it: others may still lack the result.
-                self.tell(*to, &round, 0, outcome.clone());
-            }
-        }
-    }
-
-    /// Checks that the sender may say this.
-    fn check(
-        &self,
-        from: ServerId,
-        message: &FenceMessage,
-        procs: &NamedProcs,
-        at: &SetServers,
-    ) -> Result<(), MessageRefusal> {
-        let root = at.servers.first();
-        if !at.servers.contains(&from) {
-            return Err(MessageRefusal::NoParticipant);
-        }
-        let set = self.sets.get(procs);
-        let max_ahead = self.limits.ahead();
-        match message {
-            FenceMessage::Contribute { round, .. } | FenceMessage::GiveUp { round, .. } => {
-                let begun = set.map_or(0, FenceSet::begun);
-                if round.generation == 0 || round.generation > begun.saturating_add(max_ahead) {
-                    return Err(MessageRefusal::Generation {
-                        generation: round.generation,
-                        begun,
-                    });
-                }
-            }
-            FenceMessage::Await(round) => {
-                let begun = set.map_or(0, FenceSet::begun);
-                if root != Some(&from) || round.generation > begun.saturating_add(max_ahead) {
-                    return Err(MessageRefusal::NotRoot);
-                }
-            }
-            FenceMessage::Result { round, .. } => {
-                // A result that is known is no decision.
-                let is_over = set.is_some_and(|set| set.is_over(round.generation));
-                let inherited = set.map_or(0, |set| set.inherited_up_to);
-                let may_inherit = root == Some(&self.me) && round.generation <= inherited;
-                if root != Some(&from) && !may_inherit && !is_over {
-                    return Err(MessageRefusal::NotRoot);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Prepares a fence that another server takes part in. Returns false if it is over: the sender
-    /// then gets its result.
-    fn open_at_root(
-        &mut self,
-        from: ServerId,
-        round: &FenceRound,
-        at: &SetServers,
-        now: MonotonicTime,
-    ) -> bool {
-        if self.add_set(&round.procs).is_err() {
-            let outcome = Err(code::PMIX_ERR_OUT_OF_RESOURCE);
-            self.tell(from, round, 0, outcome);
-            return false;
-        }
-        let me = self.me;
-        let set = self.sets.entry(round.procs.clone()).or_default();
-        set.root = at.servers.first().copied();
-        if set.is_over(round.generation) {
-            // A result that is forgotten was told to all: the message is late, or its sender is one
-            // that has lost count.
-            let outcome = set.result(round.generation);
-            if set.root == Some(me) {
-                let outcome = outcome.unwrap_or(Err(code::PMIX_ERR_LOST_CONNECTION));
-                self.tell(from, round, 0, outcome);
-            }
-            return false;
-        }
-        let open = set
-            .open
-            .entry(round.generation)
-            .or_insert_with(|| Round::new(at.attendance));
-        if open.ask_at.is_none() && set.root == Some(me) {
-            let ask_at = now + ASK_AFTER;
-            open.ask_at = Some(ask_at);
-            self.questions.insert((ask_at, round.clone()));
-        }
-        true
-    }
-
-    /// Begins the local part of a fence, and of those before it that have not begun: local procs
-    /// that call take part in them first.
-    fn begin_here(&mut self, round: &FenceRound) {
-        let Some(set) = self.sets.get_mut(&round.procs) else {
-            return;
-        };
-        while set.begun() < round.generation && !set.is_over(round.generation) {
-            let generation = set.begin();
-            let open = set.open.entry(generation);
-            let open = open.or_insert_with(|| Round::new(Completeness::Full));
-            if open.own == OwnPart::NotBegun {
-                self.steps.push(FenceStep::Begin(FenceRound {
-                    procs: round.procs.clone(),
-                    generation,
-                }));
-            }
-        }
-    }
-
-    /// Answers the root, which misses this server's contribution.
-    fn answer_question(&mut self, from: ServerId, round: &FenceRound, at: &SetServers) {
-        if self.add_set(&round.procs).is_err() {
-            let message = FenceMessage::GiveUp {
-                round: round.clone(),
-                status: code::PMIX_ERR_OUT_OF_RESOURCE,
-            };
-            self.steps.push(FenceStep::Send(from, message));
-            return;
-        }
-        let set = self.sets.entry(round.procs.clone()).or_default();
-        set.root = at.servers.first().copied();
-        if set.is_over(round.generation) {
-            // The root has replaced one that had told the result here.
-            if let Some(outcome) = set.result(round.generation) {
-                self.tell(from, round, 0, outcome);
-            }
-            return;
-        }
-        set.open
-            .entry(round.generation)
-            .or_insert_with(|| Round::new(at.attendance));
-        self.begin_here(round);
-        // The contribution may have been lost with a former root.
-        self.send_own(from, round);
-    }
-
-    /// Takes a result. The next root passes on what the lost one had told to some.
-    fn take_result(
-        &mut self,
-        round: &FenceRound,
-        settled: u64,
-        outcome: FenceOutcome,
-        at: &SetServers,
-    ) {
-        let is_root = at.servers.first() == Some(&self.me);
-        // A failed fence counts here, too, where no proc has called it yet. A set that finds no room
-        // is refused to local callers.
-        if self.add_set(&round.procs).is_err() {
-            return;
-        }
-        let set = self.sets.entry(round.procs.clone()).or_default();
-        if set.is_over(round.generation) {
-            return;
-        }
-        // No fence succeeds before this server has contributed to it.
-        let has_part =
-            |open: &Round| matches!(open.own, OwnPart::Contributed(..) | OwnPart::GivenUp(_));
-        let is_due = set.open.get(&round.generation).is_some_and(has_part);
-        if outcome.is_ok() && !is_due {
-            return;
-        }
-        if is_root {
-            self.decide(round, outcome, at);
-        } else {
-            set.settle(settled);
-            self.end(round, outcome);
-        }
-    }
-}
-
-/// Decisions.
-impl ServerFences {
-    /// Sends the local part to the root, or counts it if this server is the root.
-    fn pass_on(&mut self, round: &FenceRound, locator: &impl SetLocator, now: MonotonicTime) {
-        let at = locator.locate(&round.procs);
-        let root = at.servers.first().copied();
-        if let Some(set) = self.sets.get_mut(&round.procs) {
-            set.root = root;
-        }
-        match root {
-            Some(root) if root == self.me => {
-                let given_up = match self.open_mut(round).map(|open| &open.own) {
-                    Some(OwnPart::GivenUp(status)) => Some(*status),
-                    _ => None,
-                };
-                match given_up {
-                    Some(status) => self.decide(round, Err(status), &at),
-                    None => {
-                        self.open_at_root(root, round, &at, now);
-                        self.decide_if_complete(round, &at);
-                    }
-                }
-            }
-            Some(root) => self.send_own(root, round),
-            // No server has any of the procs; the next announcement of one tells the root.
-            None => {}
-        }
-    }
-
-    fn send_own(&mut self, root: ServerId, round: &FenceRound) {
-        let Some(set) = self.sets.get(&round.procs) else {
-            return;
-        };
-        let message = match set.open.get(&round.generation).map(|open| &open.own) {
-            Some(OwnPart::Contributed(_, contribution)) => FenceMessage::Contribute {
-                round: round.clone(),
-                completed: set.completed,
-                contribution: contribution.clone(),
-            },
-            Some(OwnPart::GivenUp(status)) => FenceMessage::GiveUp {
-                round: round.clone(),
-                status: *status,
-            },
-            Some(OwnPart::NotBegun | OwnPart::Open(_)) | None => return,
-        };
-        self.steps.push(FenceStep::Send(root, message));
-    }
-
-    /// Decides a fence to which all servers have contributed, if this one is its root.
-    fn decide_if_complete(&mut self, round: &FenceRound, at: &SetServers) {
-        let me = self.me;
-        let Some(set) = self.sets.get(&round.procs) else {
-            return;
-        };
-        let Some(open) = set.open.get(&round.generation) else {
-            return;
-        };
-        let is_complete = at.servers.first() == Some(&me)
-            && at.knowledge == SetKnowledge::Complete
-            && at.servers.iter().all(|server| open.has(*server, me));
-        if is_complete {
-            let all = Arc::new(open.merged(me));
-            self.decide(round, Ok(all), at);
-        }
-    }
-
-    /// Decides a fence and tells the result.
-    fn decide(&mut self, round: &FenceRound, outcome: FenceOutcome, at: &SetServers) {
-        let me = self.me;
-        let Some(set) = self.sets.get_mut(&round.procs) else {
-            return;
-        };
-        let open = set.open.get(&round.generation);
-        let settled = open.map_or(0, |open| set.settled_by(open, &at.servers, me));
-        set.settle(settled);
-        let others = at.servers.iter().filter(|server| **server != me);
-        let others: Vec<ServerId> = others.copied().collect();
-        for server in others {
-            self.tell(server, round, settled, outcome.clone());
-        }
-        self.end(round, outcome);
-    }
-
-    fn tell(&mut self, to: ServerId, round: &FenceRound, settled: u64, outcome: FenceOutcome) {
-        let message = FenceMessage::Result {
-            round: round.clone(),
-            settled,
-            outcome,
-        };
-        self.steps.push(FenceStep::Send(to, message));
-    }
-
-    /// Ends a fence here.
-    fn end(&mut self, round: &FenceRound, outcome: FenceOutcome) {
-        let Some(set) = self.sets.get_mut(&round.procs) else {
-            return;
-        };
-        set.decide(round.generation, outcome.clone());
-        let Some(open) = set.open.remove(&round.generation) else {
-            return;
-        };
-        if let Some(at) = open.ask_at {
-            self.questions.remove(&(at, round.clone()));
-        }
-        if let OwnPart::Open(fence) | OwnPart::Contributed(fence, _) = open.own {
-            self.steps.push(FenceStep::Complete(fence, outcome));
-        }
-    }
-
-    fn open_mut(&mut self, round: &FenceRound) -> Option<&mut Round> {
-        let set = self.sets.get_mut(&round.procs)?;
-        set.open.get_mut(&round.generation)
-    }
-
-    /// Makes room for the state of a set.
-    fn add_set(&mut self, procs: &NamedProcs) -> Result<(), TooManySets> {
-        if self.sets.contains_key(procs) {
-            return Ok(());
-        }
-        let named = |procs: &[_]| procs.len();
-        let jobs = || {
-            let jobs = procs.of_each_job();
-            jobs.filter_map(|procs| Some((&procs.first()?.nspace, named(procs))))
-        };
-        let is_full = |(nspace, count): (&Nspace, usize)| {
-            let before = self.named.get(nspace).copied().unwrap_or_default();
-            before.saturating_add(count) > self.limits.max_named
-        };
-        if jobs().any(is_full) {
-            return Err(TooManySets);
-        }
-        for (nspace, count) in jobs() {
-            *self.named.entry(nspace.clone()).or_default() += count;
-        }
-        self.sets.insert(procs.clone(), FenceSet::default());
-        Ok(())
-    }
-
-    fn take_steps(&mut self) -> Vec<FenceStep> {
-        std::mem::take(&mut self.steps)
     }
 }

@@ -372,7 +372,7 @@ impl Sim {
             context_id: None,
         };
         self.step(ServerId(server), |groups, now| {
-            groups.announce(&group_key(group), announced, now)
+            groups.announce(&group_key(group), &proc(server, 0), announced, now)
         });
     }
 

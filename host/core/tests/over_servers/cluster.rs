@@ -1,27 +1,46 @@
-//! Servers with their clients in one thread: links that keep the order of messages, late copies of some, losses, and a clock that goes on when nothing moves.
+//! Servers with their clients in one thread: links that keep the order of messages, latency, late copies of some, joins and losses,
+//! and a clock that goes on when nothing moves.
 use super::random::Random;
 use peal_core::{
     MonotonicTime,
     group::ServerId,
     job::{JobSpec, NodeRanks},
     server::{
-        Action, InterServerMessage, MessageRefusal, PeerId, RequestId, ServerState, StateSettings,
+        Action, EventBudget, InterServerMessage, MessageRefusal, MissedEvents, PeerId, RequestId,
+        ServerState, StateSettings, Upcall,
     },
 };
-use peal_model::{Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use peal_model::{Event, Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity, code};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 pub const USER: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
 
-/// A message in transit.
+/// A message in transit, and the time of its arrival.
 #[derive(Debug)]
-enum Parcel {
+struct Parcel {
+    at: u64,
+    contents: Contents,
+}
+
+#[derive(Debug)]
+enum Contents {
     Message(InterServerMessage),
     /// No message follows, because the sender is gone.
     Left,
+}
+
+/// Messages from one server to another, in order.
+#[derive(Debug, Default)]
+struct Link {
+    parcels: VecDeque<Parcel>,
+    /// Events for which there was no room.
+    missed: MissedEvents,
 }
 
 /// A request of a proc and its answers.
@@ -51,11 +70,16 @@ pub struct Cluster {
     pub random: Random,
     pub now: u64,
     pub servers: BTreeMap<ServerId, ServerState>,
-    /// The servers that each one knows to be there.
-    joined: BTreeSet<ServerId>,
+    /// The id of the next server: ids are never used again.
+    next_id: u32,
+    settings: StateSettings,
     /// The connection of each living proc.
     pub peers: BTreeMap<Proc, (ServerId, PeerId)>,
-    links: BTreeMap<(ServerId, ServerId), VecDeque<Parcel>>,
+    links: BTreeMap<(ServerId, ServerId), Link>,
+    /// The longest time that a message takes, in milliseconds.
+    pub latency: u64,
+    /// The number of messages on a link beyond which there is no room for events.
+    pub capacity: usize,
     /// Copies of messages about fences, which arrive at any time.
     copies: Vec<(ServerId, ServerId, InterServerMessage)>,
     /// The share of messages that arrive twice, in percent.
@@ -63,6 +87,10 @@ pub struct Cluster {
     pub calls: Vec<Call>,
     pub refused: Vec<MessageRefusal>,
     pub sent: usize,
+    /// The events that procs have received.
+    pub heard: Vec<(Proc, Arc<Event>)>,
+    /// The events that have passed the chains of servers.
+    pub chained: Vec<(ServerId, Arc<Event>, EventBudget)>,
 }
 
 impl Cluster {
@@ -72,30 +100,42 @@ impl Cluster {
             random: Random(seed),
             now: 0,
             servers: BTreeMap::new(),
-            joined: BTreeSet::new(),
+            next_id: 1,
+            settings: settings.clone(),
             peers: BTreeMap::new(),
             links: BTreeMap::new(),
+            latency: 0,
+            capacity: usize::MAX,
             copies: Vec::new(),
             copied: 0,
             calls: Vec::new(),
             refused: Vec::new(),
             sent: 0,
+            heard: Vec::new(),
+            chained: Vec::new(),
         };
-        for number in 1..=servers {
-            let id = ServerId(number);
-            let settings = StateSettings {
-                id,
-                ..settings.clone()
-            };
-            let others: Vec<ServerId> = cluster.servers.keys().copied().collect();
-            cluster.servers.insert(id, ServerState::new(settings));
-            cluster.joined.insert(id);
-            for other in others {
-                cluster.step(other, |server, _| server.server_joined(id));
-                cluster.step(id, |server, _| server.server_joined(other));
-            }
+        for _ in 0..servers {
+            cluster.join();
         }
         cluster
+    }
+
+    /// Adds a server.
+    pub fn join(&mut self) -> ServerId {
+        let id = ServerId(self.next_id);
+        self.next_id += 1;
+        let others: Vec<ServerId> = self.servers.keys().copied().collect();
+        assert!(others.iter().all(|other| *other < id), "{id:?} is used");
+        let settings = StateSettings {
+            id,
+            ..self.settings.clone()
+        };
+        self.servers.insert(id, ServerState::new(settings));
+        for other in others {
+            self.step(other, |server, _| server.server_joined(id));
+            self.step(id, |server, _| server.server_joined(other));
+        }
+        id
     }
 
     /// Runs an operation on a server and carries out its actions.
@@ -108,11 +148,36 @@ impl Cluster {
             return;
         };
         let actions = step(server, MonotonicTime(self.now));
+        self.act(at, actions);
+    }
+
+    fn act(&mut self, at: ServerId, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Reply { to, reply } => self.calls[to.tag as usize].answers.push(reply),
                 Action::MessageRefused { refusal, .. } => self.refused.push(refusal),
                 Action::Send { to, message } => self.send(at, to, message),
+                Action::Distribute { event, reach } => {
+                    let others = self.servers.keys().filter(|other| **other != at);
+                    for to in others.copied().collect::<Vec<_>>() {
+                        self.send(at, to, InterServerMessage::Event(event.clone(), reach));
+                    }
+                }
+                Action::Deliver { peer, event } => {
+                    let server = &self.servers[&at];
+                    self.heard
+                        .push((server.proc_of(peer).unwrap().clone(), event));
+                }
+                Action::Chain {
+                    event, allowance, ..
+                } => self.chained.push((at, event, allowance)),
+                // The host environment has no events of its own.
+                Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
+                    let server = self.servers.get_mut(&at).unwrap();
+                    let answer = Err(code::PMIX_ERR_NOT_SUPPORTED);
+                    let actions = server.host_registered(id, answer);
+                    self.act(at, actions);
+                }
                 _ => {}
             }
         }
@@ -124,8 +189,34 @@ impl Cluster {
         if !self.servers.contains_key(&to) {
             return;
         }
+        let full = self.capacity;
         let link = self.links.entry((from, to)).or_default();
-        link.push_back(Parcel::Message(message));
+        if let InterServerMessage::Event(event, reach) = &message
+            && link.parcels.len() >= full
+        {
+            link.missed.count(event, *reach);
+            return;
+        }
+        self.tell_missed(from, to);
+        self.put(from, to, Contents::Message(message));
+    }
+
+    /// Tells a receiver of the events for which there was no room.
+    fn tell_missed(&mut self, from: ServerId, to: ServerId) {
+        let link = self.links.entry((from, to)).or_default();
+        let missed = std::mem::take(&mut link.missed);
+        if !missed.is_empty() {
+            let missed = InterServerMessage::Missed(missed);
+            self.put(from, to, Contents::Message(missed));
+        }
+    }
+
+    fn put(&mut self, from: ServerId, to: ServerId, contents: Contents) {
+        let delay = u64::try_from(self.random.below(self.latency as usize + 1)).unwrap();
+        let link = self.links.entry((from, to)).or_default();
+        let before = link.parcels.back().map_or(0, |parcel| parcel.at);
+        let at = before.max(self.now + delay);
+        link.parcels.push_back(Parcel { at, contents });
     }
 
     /// Adds a job to the servers that have its procs, in any order, and connects all procs.
@@ -205,42 +296,54 @@ impl Cluster {
         self.links.retain(|(_, to), _| *to != server);
         self.copies.retain(|(_, to, _)| *to != server);
         // It has died while it sent: of what is on its way the last may never have left.
-        for ((from, _), parcels) in &mut self.links {
+        for ((from, _), link) in &mut self.links {
             if *from == server {
-                parcels.truncate(self.random.below(parcels.len() + 1));
+                let sent = self.random.below(link.parcels.len() + 1);
+                link.parcels.truncate(sent);
             }
         }
-        for other in self.servers.keys() {
-            let link = self.links.entry((server, *other)).or_default();
-            link.push_back(Parcel::Left);
+        for other in self.servers.keys().copied().collect::<Vec<_>>() {
+            self.put(server, other, Contents::Left);
         }
     }
 
     /// Delivers one message, if any is on its way.
     pub fn deliver(&mut self) -> bool {
-        self.links.retain(|_, parcels| !parcels.is_empty());
-        let choices = self.links.len() + self.copies.len();
+        let now = self.now;
+        let due = |link: &Link| link.parcels.front().is_some_and(|first| first.at <= now);
+        let links = self.links.values().filter(|link| due(link)).count();
+        let choices = links + self.copies.len();
         if choices == 0 {
             return false;
         }
         let chosen = self.random.below(choices);
-        if let Some(copy) = chosen.checked_sub(self.links.len()) {
+        if let Some(copy) = chosen.checked_sub(links) {
             let (from, to, message) = self.copies.swap_remove(copy);
             self.step(to, |server, now| server.server_message(from, message, now));
             return true;
         }
-        let (link, parcels) = self.links.iter_mut().nth(chosen).unwrap();
-        let (from, to) = *link;
-        match parcels.pop_front().unwrap() {
-            Parcel::Message(message) => {
-                // Messages about groups come once: their transport drops copies.
-                let may_copy = !matches!(message, InterServerMessage::Group(_));
+        let mut links = self.links.iter_mut().filter(|(_, link)| due(link));
+        let ((from, to), link) = links.nth(chosen).unwrap();
+        let (from, to) = (*from, *to);
+        match link.parcels.pop_front().unwrap().contents {
+            Contents::Message(message) => {
+                if link.parcels.is_empty() {
+                    self.tell_missed(from, to);
+                }
+                // Messages about groups and events come once: their transport drops copies.
+                let may_copy = matches!(
+                    message,
+                    InterServerMessage::Fence(_) | InterServerMessage::Modex(_)
+                );
                 if may_copy && self.random.percent(self.copied) {
                     self.copies.push((from, to, message.clone()));
                 }
                 self.step(to, |server, now| server.server_message(from, message, now));
             }
-            Parcel::Left => self.step(to, |server, now| server.server_left(from, now)),
+            Contents::Left => {
+                self.links.remove(&(from, to));
+                self.step(to, |server, now| server.server_left(from, now));
+            }
         }
         true
     }
@@ -261,8 +364,11 @@ impl Cluster {
         let until = self.now + milliseconds;
         loop {
             let dues = self.servers.values().filter_map(ServerState::deadline);
-            match dues.min().filter(|due| due.0 <= until) {
-                Some(due) => self.now = self.now.max(due.0),
+            let arrivals = self.links.values().filter_map(|link| link.parcels.front());
+            let dues = dues.map(|due| due.0);
+            let dues = dues.chain(arrivals.map(|first| first.at));
+            match dues.min().filter(|due| *due <= until) {
+                Some(due) => self.now = self.now.max(due),
                 None => break,
             }
             let ids: Vec<ServerId> = self.servers.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! Jobs that are placed over several servers: fences of their procs, and gets of their values.
+//! Jobs that are placed over several servers: fences of their procs, gets of their values, and what servers may say.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -6,8 +6,12 @@
     reason = "a test may panic"
 )]
 mod cluster;
+mod events;
 mod fences;
 mod gets;
 #[path = "../group/random.rs"]
 #[allow(dead_code, reason = "the simulation of groups uses more of it")]
 mod random;
+mod scale;
+mod trust;
+mod whole;

@@ -4,7 +4,9 @@ use peal_core::{
     audience::ProcSet,
     class::ClassFilter,
     owner::Owner,
-    registration::{ChainPlacement, EventCodes, HandlerRegistration, Lifetime, SourceFilter},
+    registration::{
+        ChainPlacement, EventCodes, HandlerLocation, HandlerRegistration, Lifetime, SourceFilter,
+    },
 };
 use peal_model::{IdentError, Nspace, Proc, Rank, Status};
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,8 @@ pub struct ChainHandler {
     pub place: ChainPlace,
     /// True if the handler is called only once.
     pub oneshot: bool,
+    /// Servers at which the handler is called.
+    pub location: ChainLocation,
     /// Event classes of the registration.
     pub levels: ChainLevels,
     /// Sources of the registration.
@@ -80,6 +84,16 @@ pub enum ChainSources {
     ResourceManager,
     /// These procs.
     Procs(Vec<ChainProc>),
+}
+
+/// Servers at which a handler is called for an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChainLocation {
+    /// The server at which the event was raised.
+    Origin,
+    /// Each server that the event reaches.
+    EachNode,
 }
 
 /// Placement that a handler requested.
@@ -178,6 +192,24 @@ impl From<ChainLevels> for ClassFilter {
     }
 }
 
+impl From<HandlerLocation> for ChainLocation {
+    fn from(location: HandlerLocation) -> ChainLocation {
+        match location {
+            HandlerLocation::Origin => ChainLocation::Origin,
+            HandlerLocation::EachNode => ChainLocation::EachNode,
+        }
+    }
+}
+
+impl From<ChainLocation> for HandlerLocation {
+    fn from(location: ChainLocation) -> HandlerLocation {
+        match location {
+            ChainLocation::Origin => HandlerLocation::Origin,
+            ChainLocation::EachNode => HandlerLocation::EachNode,
+        }
+    }
+}
+
 impl From<&SourceFilter> for ChainSources {
     fn from(sources: &SourceFilter) -> ChainSources {
         match sources {
@@ -232,6 +264,7 @@ impl From<&RegisteredHandler> for ChainHandler {
             codes,
             place: (&registration.place).into(),
             oneshot: registration.lifetime == Lifetime::OneShot,
+            location: registration.location.into(),
             levels: registration.levels.into(),
             sources: (&registration.sources).into(),
             affected: registration.affected.iter().map(to_chain_proc).collect(),
@@ -251,6 +284,7 @@ impl TryFrom<&ChainHandler> for HandlerRegistration {
             } else {
                 Lifetime::Standing
             },
+            location: handler.location.into(),
             levels: handler.levels.into(),
             sources: (&handler.sources).try_into()?,
             affected: parse_procs(&handler.affected)?,
@@ -303,6 +337,7 @@ mod tests {
                 ][at % 3]
                     .clone(),
                 affected: job.clone(),
+                location: [HandlerLocation::Origin, HandlerLocation::EachNode][at % 2],
                 ..HandlerRegistration::new("name", EventCodes::of(&codes))
             };
             let handler = RegisteredHandler {

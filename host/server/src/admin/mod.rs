@@ -19,7 +19,8 @@ mod watched_event;
 
 pub use access::{AdminGroup, Caller, UnixGroupError};
 pub use chain::{
-    Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources,
+    Chain, ChainHandler, ChainLevels, ChainLocation, ChainOwner, ChainPlace, ChainProc,
+    ChainSources,
 };
 pub use channel::{AdminChannel, JobJournal};
 pub use client::{AdminRequestError, Answers, request};

@@ -113,6 +113,7 @@ impl EventInFlight {
         let ChainEvent {
             number,
             event,
+            whole_chains,
             reach,
             allowance,
             source,
@@ -124,6 +125,7 @@ impl EventInFlight {
             entered: ChainEvent {
                 number,
                 event: event.clone(),
+                whole_chains: whole_chains.clone(),
                 reach,
                 allowance,
                 source,

@@ -3,7 +3,7 @@ use super::HostedHandler;
 use peal_core::{
     order::Registrations,
     owner::Owner,
-    registration::{HandlerRegistration, Mode, RegistrationError, RegistrationId},
+    registration::{HandlerLocation, HandlerRegistration, Mode, RegistrationError, RegistrationId},
 };
 use peal_model::{ModuleRegistration, RegistrationChange};
 use peal_tenant::LoadedModule;
@@ -21,7 +21,7 @@ pub(super) fn requested_registration(
     owner: &Owner,
     module: &LoadedModule,
     request: &ModuleRegistration,
-    mode: Mode,
+    (mode, location): (Mode, HandlerLocation),
 ) -> Result<(HandlerRegistration, HostedHandler), RegistrationError> {
     let registration = HandlerRegistration::from_directives(
         &request.codes,
@@ -30,6 +30,7 @@ pub(super) fn requested_registration(
     )?;
     let registration = HandlerRegistration {
         mode,
+        location,
         ..registration.named(request.name.as_deref(), module.name())
     };
     Ok((
@@ -46,7 +47,7 @@ pub(super) fn requested_registration(
 pub(super) fn apply(
     chain: &mut Registrations<HostedHandler>,
     owner: &Owner,
-    module: &LoadedModule,
+    (module, location): (&LoadedModule, HandlerLocation),
     change: RegistrationChange,
 ) {
     match change {
@@ -74,7 +75,8 @@ pub(super) fn apply(
                 tracing::warn!(%owner, module = module.name(), "registration refused: limit of registrations or codes reached");
                 return;
             }
-            let registered = requested_registration(owner, module, &request, Mode::Active);
+            let registered =
+                requested_registration(owner, module, &request, (Mode::Active, location));
             if registered
                 .as_ref()
                 .is_ok_and(|(registration, _)| registration.names() > MAX_PROCS)

@@ -6,7 +6,7 @@ use super::{
 };
 use peal_core::{
     owner::Owner,
-    registration::{EventCodes, HandlerRegistration, Mode, RegistrationError},
+    registration::{EventCodes, HandlerLocation, HandlerRegistration, Mode, RegistrationError},
 };
 use peal_model::ModuleRegistration;
 use peal_tenant::LoadedModule;
@@ -61,10 +61,10 @@ impl HostedChains {
         owner: Owner,
         module: &LoadedModule,
         request: &ModuleRegistration,
-        mode: Mode,
+        (mode, location): (Mode, HandlerLocation),
     ) -> Result<(), RegistrationError> {
         let (registration, handler) =
-            change::requested_registration(&owner, module, request, mode)?;
+            change::requested_registration(&owner, module, request, (mode, location))?;
         self.register(owner, registration, handler)
     }
 

@@ -29,6 +29,7 @@ use peal_core::{
     chain::ChainMember,
     owner::Owner,
     quota::{Quota, QuotaReport},
+    registration::ChainPart,
     server::EventBudget,
     user_scope::UserScope,
 };
@@ -37,6 +38,7 @@ use peal_sandbox::GuestPool;
 use peal_tenant::{HandlerOrder, LoadedModule, TenantModule};
 use queue::{QueueCharge, Route};
 use std::{
+    collections::BTreeSet,
     mem,
     sync::{
         Arc,
@@ -135,6 +137,9 @@ pub(crate) struct ChainEvent {
     /// Number of the event, for records.
     pub(crate) number: u64,
     pub(crate) event: Arc<Event>,
+    /// Owners whose whole chain runs here. Of the others, the handlers that are called at each server
+    /// run here.
+    pub(crate) whole_chains: WholeChains,
     /// Users whose chains the event may pass.
     pub(crate) reach: UserScope,
     /// Events that the handlers may still raise.
@@ -157,6 +162,26 @@ impl ChainEvent {
     pub(crate) fn span(number: u64, event: &Event) -> Span {
         let source = event.source.as_ref().map(field::display);
         tracing::info_span!("event", number, code = %event.code, source).or_current()
+    }
+}
+
+/// Owners whose whole chain a server runs for an event.
+#[derive(Clone, Debug)]
+pub(crate) enum WholeChains {
+    /// All: the event was raised at this server.
+    All,
+    /// These: another server runs the chains of the others.
+    Of(Arc<BTreeSet<Owner>>),
+}
+
+impl WholeChains {
+    /// Returns the part of an owner's chain that runs here.
+    fn part_of(&self, owner: &Owner) -> ChainPart {
+        match self {
+            WholeChains::All => ChainPart::Whole,
+            WholeChains::Of(owners) if owners.contains(owner) => ChainPart::Whole,
+            WholeChains::Of(_) => ChainPart::EachNode,
+        }
     }
 }
 
@@ -330,6 +355,21 @@ impl Chains {
             .numbered
             .fetch_add(1, Ordering::Relaxed)
             .saturating_add(1)
+    }
+
+    /// Returns the owners whose whole chain runs here, from the part that runs of each.
+    pub(crate) fn whole_chains(&self, part: impl Fn(&Owner) -> ChainPart) -> WholeChains {
+        let owners = self.route.owners();
+        let count = owners.len();
+        let whole = owners.into_iter();
+        let whole: BTreeSet<Owner> = whole
+            .filter(|owner| part(owner) == ChainPart::Whole)
+            .collect();
+        if whole.len() == count {
+            WholeChains::All
+        } else {
+            WholeChains::Of(Arc::new(whole))
+        }
     }
 
     /// Lets an event pass the chains.

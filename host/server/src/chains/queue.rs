@@ -320,7 +320,7 @@ impl ChainQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chains::ChainEvent;
+    use crate::chains::{ChainEvent, WholeChains};
     use peal_core::{server::EventBudget, user_scope::UserScope};
     use peal_model::{Event, Nspace, Range, Status};
     use proptest::{collection, prelude::*};
@@ -357,8 +357,9 @@ mod tests {
                     range: Range::Global,
                     infos: Vec::new(),
                 }),
+                whole_chains: WholeChains::All,
                 reach: UserScope::Everybody,
-                allowance: EventBudget(0),
+                allowance: EventBudget::new(0),
                 source: None,
                 jobs: Arc::default(),
                 termination_reply: None,

@@ -65,6 +65,7 @@ impl StandaloneChain {
             number,
             span: ChainEvent::span(number, &event),
             event,
+            whole_chains: WholeChains::All,
             // The server has already decided which users may receive the event.
             reach: UserScope::Everybody,
             allowance,

@@ -15,7 +15,7 @@ use crate::{
 use peal_core::{
     chain::{ChainEnd, ChainRun, HandlerOutcome, NextHandler, PendingHandler},
     owner::Owner,
-    registration::Mode,
+    registration::{HandlerLocation, Mode},
     server::{EventBudget, RaisingOwner},
 };
 use peal_model::{Event, Nspace, RegistrationChange, Status, UserIdentity};
@@ -124,7 +124,10 @@ impl ChainWorker {
         passing: &mut EventInFlight,
         queue: &ChainQueue,
     ) -> Option<(TerminationReply, RequestedTermination)> {
-        let run = self.chain.registrations.run(passing.entered.event.clone());
+        let entered = &passing.entered;
+        let part = entered.whole_chains.part_of(&self.owner);
+        let registrations = &self.chain.registrations;
+        let run = registrations.run_part(entered.event.clone(), part);
         if run.is_empty() {
             return None;
         }
@@ -140,8 +143,9 @@ impl ChainWorker {
             self.chain.registrations.deregister(*id);
         }
         let changes_nothing = walked.finished.spent.is_empty() && walked.changes.is_empty();
-        for (module, change) in walked.changes {
-            change::apply(&mut self.chain.registrations, &self.owner, &module, change);
+        for (module, location, change) in walked.changes {
+            let chain = &mut self.chain.registrations;
+            change::apply(chain, &self.owner, (&module, location), change);
         }
         // Without an open queue the owner has no chain any more, and its view was withdrawn.
         if !changes_nothing && queue.is_open() {
@@ -298,8 +302,8 @@ impl ChainWorker {
 struct ChainRunEnd {
     finished: Arc<ChainEnd>,
     raised: Vec<Notification>,
-    /// Registration changes that modules requested.
-    changes: Vec<(LoadedModule, RegistrationChange)>,
+    /// Registration changes that modules requested, with the location of their handlers.
+    changes: Vec<(LoadedModule, HandlerLocation, RegistrationChange)>,
     /// Job control that modules requested.
     controls: Vec<(LoadedModule, DeferredControl)>,
     /// Log requests of modules.
@@ -440,11 +444,12 @@ fn walk(
             result.failure.as_ref(),
         );
         raised.extend(result.notifications);
+        let location = member.registration.location;
         changes.extend(
             result
                 .changes
                 .into_iter()
-                .map(|change| (member.handler.module.clone(), change)),
+                .map(|change| (member.handler.module.clone(), location, change)),
         );
         controls.extend(
             result

@@ -64,7 +64,7 @@ impl Default for StubSettings {
             max_queued_messages: 16_384,
             frame_limit: FrameLimit::default(),
             hello_timeout: Duration::from_secs(10),
-            allowance: EventBudget(64),
+            allowance: EventBudget::new(64),
         }
     }
 }

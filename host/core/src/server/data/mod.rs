@@ -9,7 +9,9 @@ use self::{node_exchange::NodeExchange, remote_gets::RemoteGets};
 
 use super::{
     Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, PeerId, Purpose,
-    RequestId, ServerContext, StateSettings, Upcall, clients::ClientTable, groups::group_value,
+    RequestId, ServerContext, StateSettings, Upcall,
+    clients::ClientTable,
+    groups::{ProcNames, group_value},
     reply,
 };
 use crate::{
@@ -443,7 +445,7 @@ impl DataExchange {
         source: &Proc,
         proc: &Proc,
     ) -> Vec<Action> {
-        if !clients.may_see(source, &proc.nspace) {
+        if !ProcNames::new(clients, groups).may_see(source, &proc.nspace) {
             return vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)];
         }
         let Some(info) = info_of(clients, groups, source, &proc.nspace) else {
@@ -708,7 +710,7 @@ fn participants(
         // Jobs of other users look like unknown ones.
         let job = clients
             .job(&named.nspace)
-            .filter(|_| clients.may_see(source, &named.nspace));
+            .filter(|_| ProcNames::new(clients, groups).may_see(source, &named.nspace));
         let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
         // The way through the host environment reaches all: its servers are those of one job.
         route = route.max(clients.route_to(named));

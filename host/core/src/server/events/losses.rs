@@ -3,7 +3,7 @@
 use super::EventDelivery;
 use crate::{
     MonotonicTime,
-    server::{Action, ServerContext},
+    server::{Action, EventOrigin, ServerContext},
     user_scope::UserScope,
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Value, code, key};
@@ -103,6 +103,7 @@ fn loss_actions(ctx: ServerContext<'_>, procs: &[Proc]) -> Vec<Action> {
         let reach = UserScope::of(procs.first().and_then(|proc| ctx.clients.identity(proc)));
         Action::Chain {
             event: Arc::new(lost_connections(procs)),
+            origin: EventOrigin::ThisServer,
             reach,
             allowance: ctx.settings.allowance,
         }

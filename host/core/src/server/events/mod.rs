@@ -11,8 +11,8 @@ use self::{
     losses::Losses,
 };
 use super::{
-    Action, EventBudget, PeerId, RequestId, ServerContext, StateSettings, Upcall,
-    clients::ClientTable, reply,
+    Action, EventBudget, EventOrigin, EventSpread, MissedEvents, PeerId, RequestId, ServerContext,
+    StateSettings, Upcall, clients::ClientTable, reply,
 };
 use crate::{
     MonotonicTime,
@@ -375,13 +375,12 @@ impl EventDelivery {
         if event.range == Range::Rm {
             return self.notify_host(event, allowance);
         }
-        let mut actions = self.spread_here(ctx, event.clone(), reach, allowance);
-        if audience::leaves_node(&event) {
-            actions.push(Action::Distribute {
-                event,
-                reach,
-                allowance,
-            });
+        let raised = (event.clone(), EventOrigin::ThisServer);
+        let mut actions = self.spread_here(ctx, raised, reach, allowance);
+        // What follows from an event of another server stays here: its handlers run at each server
+        // that the event reaches.
+        if audience::leaves_node(&event) && allowance.spread() == EventSpread::AllServers {
+            actions.push(Action::Distribute { event, reach });
         }
         actions
     }
@@ -390,7 +389,7 @@ impl EventDelivery {
     pub(super) fn spread_here(
         &mut self,
         ctx: ServerContext<'_>,
-        event: Arc<Event>,
+        (event, origin): (Arc<Event>, EventOrigin),
         reach: UserScope,
         allowance: EventBudget,
     ) -> Vec<Action> {
@@ -398,6 +397,7 @@ impl EventDelivery {
         let mut actions = self.deliver_here(ctx, &event, reach);
         actions.push(Action::Chain {
             event,
+            origin,
             reach,
             allowance,
         });
@@ -548,6 +548,22 @@ impl EventDelivery {
         self.with_pending_actions(actions)
     }
 
+    /// Counts events that did not get here from another server, for each proc that may have been
+    /// meant.
+    pub(super) fn missed(&mut self, ctx: ServerContext<'_>, missed: &MissedEvents) {
+        for (reach, code, number) in missed.about_jobs() {
+            let users = |job: &&TrackedJob| reach.includes(Some(job.spec.identity.uid));
+            for job in ctx.clients.jobs().filter(users) {
+                let procs = job.procs.iter();
+                for (rank, _) in procs.filter(|(_, life)| may_receive(life)) {
+                    let proc = Proc::new(job.spec.nspace.clone(), *rank);
+                    self.retained.count_lost(&proc, code, number);
+                }
+            }
+        }
+        self.retained.lose_unseen(missed.total());
+    }
+
     /// Adds to an event the number of events about the proc's job that were lost before, if any.
     fn with_lost(
         &mut self,
@@ -632,16 +648,18 @@ fn targets_beside(
     let mut targets = clients.named_tools(event, aim, direct_recipients);
     targets.retain(|(_, uid)| reach.includes(Some(*uid)));
     for job in clients.jobs().filter(reached) {
-        let alive = job
-            .procs
-            .iter()
-            .filter(|(_, life)| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_)));
+        let alive = job.procs.iter().filter(|(_, life)| may_receive(life));
         let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
         let beside =
             procs.filter(|proc| !notified_procs.contains(proc) && aim.is_meant_for(event, proc));
         targets.extend(beside.map(|proc| (proc, job.spec.identity.uid)));
     }
     targets
+}
+
+/// Returns true if a proc in this phase may receive events.
+fn may_receive(life: &ProcPhase) -> bool {
+    matches!(life, ProcPhase::Expected | ProcPhase::Connected(_))
 }
 
 /// Returns true if the server itself acts on events of this code. Such an event is useful without

@@ -19,8 +19,8 @@ use crate::{
     fence::{Collect, FenceArrival},
     group::{
         self, AnnouncedGroup, ConstructRequest, ConstructRole, FailureResponse, GroupAction,
-        GroupCall, GroupError, GroupKey, GroupMessage, GroupName, GroupOperation, GroupRefusal,
-        Groups, HostGroupAnswer, ServerId,
+        GroupCall, GroupError, GroupKey, GroupName, GroupOperation, GroupRefusal, Groups,
+        HostGroupAnswer, ServerId,
     },
     server_message::InterServerMessage,
     user_scope::UserScope,
@@ -49,40 +49,12 @@ impl ServerState {
         actions
     }
 
-    /// Handles a message of another server.
-    pub fn server_message(
-        &mut self,
-        from: ServerId,
-        message: InterServerMessage,
-        now: MonotonicTime,
-    ) -> Vec<Action> {
-        match message {
-            InterServerMessage::Group(message) => {
-                let changed = match &message {
-                    GroupMessage::Job { nspace, .. } => Some((nspace.clone(), None)),
-                    GroupMessage::JobGone(nspace) => Some((nspace.clone(), Some(from))),
-                    _ => None,
-                };
-                let mut actions = self.with_groups(|groups| groups.received(from, message, now));
-                if let Some((nspace, lost)) = changed {
-                    actions.extend(self.servers_changed(&nspace, lost));
-                }
-                actions
-            }
-            InterServerMessage::Fence(message) => {
-                self.data
-                    .fence_message(&self.clients, &self.groups, from, message, now)
-            }
-            InterServerMessage::Modex(message) => {
-                let ctx = ServerContext::new(&self.clients, &self.settings);
-                self.data
-                    .modex_message(ctx, &self.groups, from, message, now)
-            }
-        }
-    }
-
     /// Continues what depends on the servers that have procs of a job. `lost` has none any more.
-    fn servers_changed(&mut self, nspace: &Nspace, lost: Option<ServerId>) -> Vec<Action> {
+    pub(super) fn servers_changed(
+        &mut self,
+        nspace: &Nspace,
+        lost: Option<ServerId>,
+    ) -> Vec<Action> {
         self.data
             .servers_changed(&self.clients, &self.groups, nspace, lost)
     }
@@ -247,6 +219,7 @@ impl ServerState {
                     .and_then(Value::as_u64);
                 self.groups.announce(
                     &key,
+                    source,
                     AnnouncedGroup {
                         members: named_in(event),
                         context_id,
@@ -342,7 +315,7 @@ impl ServerState {
         let uid = self.clients.uid_of(&proc);
         let may_name = |named: &Proc| match self.groups.owner_elsewhere(&named.nspace) {
             Some(owner) => owner.uid == uid,
-            None => self.clients.may_see(&proc, &named.nspace),
+            None => self.names().may_see(&proc, &named.nspace),
         };
         // As in a fence, jobs of other users look like unknown ones.
         if !procs.iter().all(may_name) {

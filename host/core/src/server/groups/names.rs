@@ -7,7 +7,7 @@ use crate::{
     server::clients::ClientTable,
 };
 use peal_model::{
-    DataArray, Event, Info, InfoFlags, Infos, Kval, NamedProcs, Proc, RankData, Request,
+    DataArray, Event, Info, InfoFlags, Infos, Kval, NamedProcs, Nspace, Proc, RankData, Request,
     TargetProc, Text, Value, key, rank,
 };
 
@@ -22,6 +22,27 @@ impl<'a> ProcNames<'a> {
     /// Creates the view of clients and groups.
     pub(in crate::server) fn new(clients: &'a ClientTable, groups: &'a Groups) -> ProcNames<'a> {
         ProcNames { clients, groups }
+    }
+
+    /// Returns true if a requester may see a namespace: its own, one of the same user, or any for
+    /// root. The owner of a job of other servers is known by their word. What no server has
+    /// announced is visible only while there is no other: it may be a job of another user elsewhere.
+    pub(in crate::server) fn may_see(self, requester: &Proc, nspace: &Nspace) -> bool {
+        if requester.nspace == *nspace {
+            return true;
+        }
+        let Some(user) = self.clients.identity(requester) else {
+            return false;
+        };
+        let owner = match self.clients.job(nspace) {
+            Some(job) => Some(job.spec.identity),
+            None if self.groups.is_alone() => return true,
+            None => {
+                let tool = self.clients.tool_identity(nspace);
+                tool.or_else(|| self.groups.owner_of(nspace))
+            }
+        };
+        user.uid == 0 || owner.is_some_and(|owner| owner.uid == user.uid)
     }
 
     /// Returns the members of a group that an event of one of them reaches.

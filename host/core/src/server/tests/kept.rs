@@ -436,7 +436,7 @@ fn spilled_events_are_charged_to_source_and_site_keeps_room() {
         let mut spill = || {
             let server = &mut late.stage.server;
             let event = Arc::new(event());
-            let allowance = EventBudget(0);
+            let allowance = EventBudget::new(0);
             server.distributed(event, UserScope::Everybody, allowance, MonotonicTime(0))
         };
         (0..100)

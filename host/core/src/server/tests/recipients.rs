@@ -126,14 +126,14 @@ fn event_for_the_manager_raised_by_a_module_needs_a_host() {
     stage.server.host_registers(&[]);
     let actions = stage
         .server
-        .raise(event(), RaisingOwner::Site, EventBudget(3))
+        .raise(event(), RaisingOwner::Site, EventBudget::new(3))
         .unwrap();
     let [Action::Upcall(Upcall::Notify { allowance, .. })] = actions[..] else {
         panic!("{actions:?}")
     };
     assert_eq!(
         allowance,
-        EventBudget(3),
+        EventBudget::new(3),
         "what may follow from it is counted on"
     );
 }

@@ -1,0 +1,152 @@
+//! Events over servers: what hosted handlers may raise in response, and events that got lost on the way.
+use super::cluster::{Cluster, USER, status};
+use peal_core::{
+    group::ServerId,
+    owner::Owner,
+    registration::ChainPart,
+    server::{
+        EVENTS_MISSED, EventBudget, EventOrigin, InterServerMessage, MissedEvents, RaisingOwner,
+        StateSettings,
+    },
+    user_scope::UserScope,
+};
+use peal_model::{
+    Event, Info, Infos, Nspace, Proc, Range, Rank, Request, Status, Value, code, key,
+};
+use std::sync::Arc;
+
+const CODE: Status = Status(-3001);
+
+fn proc(rank: u32) -> Proc {
+    Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+}
+
+/// An event about a proc of the job.
+fn infos() -> Vec<Info> {
+    vec![Info::new(
+        key::PMIX_EVENT_AFFECTED_PROC,
+        Value::Proc(proc(0)),
+    )]
+}
+
+fn notify() -> Request {
+    Request::Notify {
+        code: CODE,
+        range: Range::Global,
+        infos: infos(),
+    }
+}
+
+fn register(cluster: &mut Cluster, proc: &Proc) {
+    let request = Request::RegisterEvents {
+        codes: vec![CODE],
+        infos: Vec::new(),
+    };
+    let call = cluster.request(proc, request);
+    assert_eq!(status(&cluster.calls[call].answers[0]), code::PMIX_SUCCESS);
+}
+
+#[test]
+fn budget_does_not_shrink_with_servers_and_stays_at_each() {
+    // More servers than the budget has events.
+    let settings = StateSettings {
+        allowance: EventBudget::new(8),
+        ..StateSettings::default()
+    };
+    let mut cluster = Cluster::new(12, 1, &settings);
+    cluster.add_job("job", &[(2, &[0]), (3, &[1])]);
+    cluster.deliver_all();
+    cluster.request(&proc(0), notify());
+    cluster.deliver_all();
+    assert_eq!(cluster.chained.len(), 12, "{:?}", cluster.chained);
+    for (server, _, budget) in &cluster.chained {
+        let is_origin = *server == ServerId(2);
+        let expected = if is_origin {
+            settings.allowance
+        } else {
+            settings.allowance.on_this_server()
+        };
+        assert_eq!(*budget, expected, "{server:?}");
+    }
+    let raised = |cluster: &mut Cluster, budget: EventBudget| {
+        register(cluster, &proc(1));
+        (cluster.sent, cluster.chained) = (0, Vec::new());
+        cluster.heard.clear();
+        let event = Event {
+            code: CODE,
+            source: None,
+            range: Range::Global,
+            infos: infos(),
+        };
+        cluster.step(ServerId(3), |server, _| {
+            server.raise(event, RaisingOwner::Site, budget).unwrap()
+        });
+        assert_eq!(cluster.heard.len(), 1, "a proc of that server");
+        (cluster.sent, cluster.chained.len())
+    };
+    let answer = settings.allowance.on_this_server();
+    assert_eq!(raised(&mut cluster, answer), (0, 1));
+    assert_eq!(raised(&mut cluster, settings.allowance), (11, 1));
+}
+
+#[test]
+fn each_chain_runs_whole_at_one_server() {
+    let mut cluster = Cluster::new(4, 1, &StateSettings::default());
+    cluster.add_job("job", &[(2, &[0]), (3, &[1])]);
+    cluster.deliver_all();
+    let whole = |owner: &Owner, raised_at: u32| {
+        let servers = cluster.servers.iter();
+        let whole = servers.filter(|(id, server)| {
+            let origin = match **id == ServerId(raised_at) {
+                true => EventOrigin::ThisServer,
+                false => EventOrigin::OtherServer(ServerId(raised_at)),
+            };
+            server.part_of_chain(owner, origin) == ChainPart::Whole
+        });
+        // The origin runs the chains that it has; that of a job or user is where procs are.
+        let has = |id: u32| *owner == Owner::Site || [2, 3].contains(&id);
+        let whole = whole.map(|(id, _)| id.0).filter(|id| has(*id));
+        whole.collect::<Vec<u32>>()
+    };
+    let job = Owner::Namespace(Nspace::new("job").unwrap());
+    for (raised_at, at_site, at_job) in [(1, 1, 2), (2, 2, 2), (3, 3, 3), (4, 4, 2)] {
+        assert_eq!(whole(&Owner::Site, raised_at), [at_site]);
+        assert_eq!(whole(&job, raised_at), [at_job]);
+        assert_eq!(whole(&Owner::User(USER.uid), raised_at), [at_job]);
+    }
+}
+
+#[test]
+fn events_without_room_are_told_with_the_next_about_the_job() {
+    let mut cluster = Cluster::new(3, 1, &StateSettings::default());
+    cluster.add_job("job", &[(2, &[0]), (3, &[1])]);
+    cluster.deliver_all();
+    register(&mut cluster, &proc(1));
+    let mut missed = MissedEvents::default();
+    let event = |code| Event {
+        code,
+        source: Some(proc(0)),
+        range: Range::Global,
+        infos: infos(),
+    };
+    for _ in 0..3 {
+        missed.count(&event(CODE), UserScope::User(USER.uid));
+        missed.count(&event(CODE), UserScope::User(USER.uid + 1));
+        missed.count(&event(Status(-3002)), UserScope::Everybody);
+    }
+    let mut told = |message: InterServerMessage| {
+        cluster.step(ServerId(3), |server, now| {
+            server.server_message(ServerId(2), message, now)
+        });
+        let heard = std::mem::take(&mut cluster.heard);
+        let number = |(_, event): (Proc, Arc<Event>)| match event.infos.value_of(EVENTS_MISSED) {
+            Some(Value::Uint64(number)) => *number,
+            other => other.map_or(0, |other| panic!("{other:?}")),
+        };
+        heard.into_iter().map(number).collect::<Vec<u64>>()
+    };
+    assert!(told(InterServerMessage::Missed(missed)).is_empty());
+    let next = || InterServerMessage::Event(Arc::new(event(CODE)), UserScope::User(USER.uid));
+    assert_eq!(told(next()), [3], "those of its user and code");
+    assert_eq!(told(next()), [0], "told once");
+}

@@ -1,0 +1,407 @@
+//! Messages and simulated time of many servers that all have procs of one job: a fence, an event to all, the loss of a server.
+//!
+//! The servers are real; the network is a list of arrivals. A server sends and receives one message after the other. With
+//! `PEAL_CLUSTER_SERVERS=10000` the test prints the table of `docs/src/reference/cluster.md`.
+use super::cluster::{USER, status};
+use peal_core::{
+    MonotonicTime,
+    group::ServerId,
+    job::{JobPlacement, JobSpec, LauncherMonitoring, NodeRoute, RegisteredJob},
+    server::{Action, InterServerMessage, PeerId, RequestId, ServerState, StateSettings, Upcall},
+};
+use peal_model::{Info, Nspace, Proc, Range, Rank, Request, Status, Value, code, key};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    sync::Arc,
+};
+
+const PROCS: u32 = 64;
+const NEWS: Status = Status(-3001);
+
+/// Time to send or to process a message, and time on the way, in nanoseconds.
+const HANDLING: u64 = 5_000;
+const LATENCY: u64 = 50_000;
+
+/// The servers that each server knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum View {
+    /// All.
+    Whole,
+    /// The first two and itself. Only the first two decide anything, so the messages are the same,
+    /// and the memory does not grow with the square of the servers.
+    Deciding,
+}
+
+impl View {
+    /// Returns true if a later server knows this one.
+    fn includes(self, other: ServerId) -> bool {
+        self == View::Whole || other.0 <= 2
+    }
+}
+
+/// What an operation took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Cost {
+    /// Messages between servers.
+    messages: usize,
+    /// Notices of the transport about a loss.
+    notices: usize,
+    /// Most messages that one server sent and received.
+    most_at_one: usize,
+    /// Nanoseconds until the last proc was answered or received the event.
+    time: u64,
+}
+
+enum Contents {
+    Message(ServerId, InterServerMessage),
+    Left(ServerId),
+}
+
+struct Network {
+    now: u64,
+    servers: BTreeMap<ServerId, ServerState>,
+    peers: BTreeMap<ServerId, Vec<PeerId>>,
+    arrivals: BinaryHeap<Reverse<(u64, u64)>>,
+    contents: BTreeMap<u64, (ServerId, Contents)>,
+    next: u64,
+    /// The time from which a server is free.
+    free_at: BTreeMap<ServerId, u64>,
+    handled: BTreeMap<ServerId, usize>,
+    cost: Cost,
+    answers: BTreeMap<Status, usize>,
+    heard: usize,
+}
+
+fn nspace() -> Nspace {
+    Nspace::new("job").unwrap()
+}
+
+/// The part of a job that a server has.
+fn spec(servers: u32, id: ServerId) -> JobSpec {
+    let first = (id.0 - 1) * PROCS;
+    let job = RegisteredJob {
+        size: servers * PROCS,
+        local: (first..first + PROCS).map(Rank).collect(),
+        nodes: Vec::new(),
+        route: NodeRoute::Servers,
+        entries: Vec::new(),
+        monitoring: LauncherMonitoring::Missing,
+    };
+    JobSpec {
+        placement: JobPlacement::Registered(Arc::new(job)),
+        ..JobSpec::new(nspace(), PROCS, "node", USER)
+    }
+}
+
+impl Network {
+    /// Creates the servers, adds a job to all and connects its procs. Returns the cost of it as well:
+    /// each server announces its procs to each that it knows.
+    fn new(servers: u32, view: View) -> (Network, Cost) {
+        let mut network = Network {
+            now: 0,
+            servers: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            arrivals: BinaryHeap::new(),
+            contents: BTreeMap::new(),
+            next: 0,
+            free_at: BTreeMap::new(),
+            handled: BTreeMap::new(),
+            cost: Cost::default(),
+            answers: BTreeMap::new(),
+            heard: 0,
+        };
+        for id in (1..=servers).map(ServerId) {
+            let settings = StateSettings {
+                id,
+                ..StateSettings::default()
+            };
+            let others = network.servers.keys().copied();
+            let others: Vec<ServerId> = others.filter(|other| view.includes(*other)).collect();
+            network.servers.insert(id, ServerState::new(settings));
+            for other in others {
+                network.step(other, |server, _| server.server_joined(id));
+                network.step(id, |server, _| server.server_joined(other));
+            }
+        }
+        for id in (1..=servers).map(ServerId) {
+            network.step(id, |server, _| server.add_job(spec(servers, id)));
+            // Soon after each other, so that the announcements need not all be kept.
+            network.run();
+        }
+        for id in (1..=servers).map(ServerId) {
+            let first = (id.0 - 1) * PROCS;
+            let mut peers = Vec::new();
+            for rank in first..first + PROCS {
+                let proc = Proc::new(nspace(), Rank(rank));
+                network.step(id, |server, _| {
+                    let (peer, actions) = server.admit(&proc, USER).unwrap();
+                    peers.push(peer);
+                    actions
+                });
+            }
+            network.peers.insert(id, peers);
+        }
+        network.request_of_all(&Request::RegisterEvents {
+            codes: vec![NEWS],
+            infos: Vec::new(),
+        });
+        let cost = network.measured();
+        (network, cost)
+    }
+
+    fn step(
+        &mut self,
+        at: ServerId,
+        step: impl FnOnce(&mut ServerState, MonotonicTime) -> Vec<Action>,
+    ) {
+        let now = MonotonicTime(self.now / 1_000_000);
+        let Some(server) = self.servers.get_mut(&at) else {
+            return;
+        };
+        let actions = step(server, now);
+        self.act(at, actions);
+    }
+
+    fn act(&mut self, at: ServerId, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send { to, message } => self.send(at, to, message),
+                Action::Distribute { event, reach } => {
+                    let others = self.servers.keys().filter(|other| **other != at);
+                    for to in others.copied().collect::<Vec<_>>() {
+                        self.send(at, to, InterServerMessage::Event(event.clone(), reach));
+                    }
+                }
+                Action::Reply { reply, .. } => {
+                    *self.answers.entry(status(&reply)).or_default() += 1;
+                    self.cost.time = self.now;
+                }
+                Action::Deliver { .. } => {
+                    self.heard += 1;
+                    self.cost.time = self.now;
+                }
+                Action::MessageRefused { refusal, .. } => panic!("{refusal}"),
+                // The host environment has no events of its own.
+                Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
+                    let server = self.servers.get_mut(&at).unwrap();
+                    let answer = Err(code::PMIX_ERR_NOT_SUPPORTED);
+                    let actions = server.host_registered(id, answer);
+                    self.act(at, actions);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Occupies a server for a message, from a time on. Returns when it is done.
+    fn occupy(&mut self, server: ServerId, from: u64) -> u64 {
+        let free = self.free_at.entry(server).or_default();
+        *free = (*free).max(from) + HANDLING;
+        let handled = self.handled.entry(server).or_default();
+        *handled += 1;
+        self.cost.most_at_one = self.cost.most_at_one.max(*handled);
+        *free
+    }
+
+    fn send(&mut self, from: ServerId, to: ServerId, message: InterServerMessage) {
+        self.cost.messages += 1;
+        let sent = self.occupy(from, self.now);
+        self.arrive(sent + LATENCY, to, Contents::Message(from, message));
+    }
+
+    fn arrive(&mut self, at: u64, to: ServerId, contents: Contents) {
+        self.next += 1;
+        self.arrivals.push(Reverse((at, self.next)));
+        self.contents.insert(self.next, (to, contents));
+    }
+
+    /// Runs until nothing is on its way.
+    fn run(&mut self) {
+        while let Some(Reverse((at, number))) = self.arrivals.pop() {
+            // The servers that decide ask those that are late.
+            for id in [ServerId(1), ServerId(2)] {
+                let deadline = self.servers.get(&id).and_then(ServerState::deadline);
+                if deadline.is_some_and(|due| due.0 * 1_000_000 <= at) {
+                    self.now = at;
+                    self.step(id, ServerState::tick);
+                }
+            }
+            let Some((to, contents)) = self.contents.remove(&number) else {
+                continue;
+            };
+            if !self.servers.contains_key(&to) {
+                continue;
+            }
+            self.now = self.occupy(to, at);
+            match contents {
+                Contents::Message(from, message) => {
+                    self.step(to, |server, now| server.server_message(from, message, now))
+                }
+                Contents::Left(lost) => self.step(to, |server, now| server.server_left(lost, now)),
+            }
+        }
+    }
+
+    /// Makes a request of all procs of a server.
+    fn request_at(&mut self, id: ServerId, request: &Request) {
+        for peer in self.peers.get(&id).cloned().unwrap_or_default() {
+            let to = RequestId { peer, tag: 0 };
+            let request = request.clone();
+            self.step(id, |server, now| server.request(to, request, now));
+        }
+    }
+
+    fn request_of_all(&mut self, request: &Request) {
+        for id in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.request_at(id, request);
+        }
+    }
+
+    /// Begins a measurement: time is zero, and all are free.
+    fn begin(&mut self) {
+        self.now = 0;
+        self.free_at.clear();
+        self.handled.clear();
+        self.cost = Cost::default();
+        self.answers.clear();
+        self.heard = 0;
+    }
+
+    fn measured(&mut self) -> Cost {
+        self.run();
+        self.cost
+    }
+
+    fn fence(&mut self) -> Cost {
+        self.begin();
+        self.request_of_all(&fence());
+        self.measured()
+    }
+
+    fn event(&mut self) -> Cost {
+        self.begin();
+        let source = Proc::new(nspace(), Rank(0));
+        let affected = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(source));
+        let notify = Request::Notify {
+            code: NEWS,
+            range: Range::Global,
+            infos: vec![affected],
+        };
+        let peer = self.peers[&ServerId(1)][0];
+        let to = RequestId { peer, tag: 0 };
+        self.step(ServerId(1), |server, now| server.request(to, notify, now));
+        self.measured()
+    }
+
+    /// Removes a server, of which the transport tells all others.
+    fn lose(&mut self, lost: ServerId) {
+        self.servers.remove(&lost);
+        self.peers.remove(&lost);
+        for to in self.servers.keys().copied().collect::<Vec<_>>() {
+            self.cost.notices += 1;
+            self.arrive(self.now + LATENCY, to, Contents::Left(lost));
+        }
+    }
+
+    /// Loses a server while all others wait for its procs in a fence.
+    fn loss_of_late(&mut self, lost: ServerId) -> Cost {
+        self.begin();
+        for id in self.peers.keys().copied().collect::<Vec<_>>() {
+            if id != lost {
+                self.request_at(id, &fence());
+            }
+        }
+        self.run();
+        assert!(self.answers.is_empty(), "{:?}", self.answers);
+        self.begin();
+        self.lose(lost);
+        self.measured()
+    }
+
+    /// Loses the server that decides, before it has told the result of a fence.
+    fn loss_of_root(&mut self) -> Cost {
+        self.begin();
+        self.request_of_all(&fence());
+        self.begin();
+        // What was on its way to it or from it is lost.
+        self.arrivals.clear();
+        self.contents.clear();
+        self.lose(ServerId(1));
+        self.measured()
+    }
+}
+
+fn fence() -> Request {
+    Request::Fence {
+        procs: vec![Proc::all(nspace())],
+        infos: Vec::new(),
+    }
+}
+
+/// Runs all operations. Checks that each proc is answered and hears the event.
+fn costs(servers: u32, view: View) -> Vec<(&'static str, Cost)> {
+    let (mut network, announced) = Network::new(servers, view);
+    let procs = usize::try_from(servers * PROCS).unwrap();
+    let per_server = usize::try_from(PROCS).unwrap();
+    let all = |network: &Network, expected: Status, procs: usize| {
+        let answers: Vec<(Status, usize)> = network.answers.clone().into_iter().collect();
+        assert_eq!(answers, [(expected, procs)]);
+    };
+    let fence = network.fence();
+    all(&network, code::PMIX_SUCCESS, procs);
+    let event = network.event();
+    assert_eq!(network.heard, procs - 1);
+    let late = network.loss_of_late(ServerId(servers));
+    all(&network, code::PMIX_ERR_PARTIAL_SUCCESS, procs - per_server);
+    let root = network.loss_of_root();
+    let left = procs - 2 * per_server;
+    let answered: usize = network.answers.values().sum();
+    assert_eq!(answered, left, "{:?}", network.answers);
+    vec![
+        ("job announced by all servers", announced),
+        ("fence of all procs", fence),
+        ("event to all procs", event),
+        ("loss of a server that a fence waits for", late),
+        ("loss of the first server during a fence", root),
+    ]
+}
+
+#[test]
+fn fence_and_event_cost_what_the_table_of_the_docs_says() {
+    let servers = std::env::var("PEAL_CLUSTER_SERVERS").map_or(40, |n| n.parse().unwrap());
+    let measured = costs(servers, View::Deciding);
+    let n = usize::try_from(servers).unwrap();
+    println!("{servers} servers of {PROCS} procs");
+    println!("| operation | messages | notices | most at one server | simulated time |");
+    println!("|---|---|---|---|---|");
+    for (name, cost) in &measured {
+        let Cost {
+            messages,
+            notices,
+            most_at_one,
+            time,
+        } = cost;
+        // Each server announces to those that it knows, which in a cluster are all.
+        let others = u64::from(servers) - 1;
+        let (messages, most, time) = match *name {
+            "job announced by all servers" => {
+                let time = 2 * others * HANDLING + LATENCY;
+                (n * (n - 1), 2 * (n - 1), time)
+            }
+            _ => (*messages, *most_at_one, *time),
+        };
+        let milliseconds = time as f64 / 1e6;
+        println!("| {name} | {messages} | {notices} | {most} | {milliseconds:.2} ms |");
+    }
+    let of = |name: usize| (measured[name].1.messages, measured[name].1.notices);
+    assert_eq!(of(1), (2 * (n - 1), 0), "fence");
+    assert_eq!(of(2), (n - 1, 0), "event");
+}
+
+#[test]
+fn messages_are_the_same_where_all_servers_know_each_other() {
+    let whole = costs(24, View::Whole);
+    assert_eq!(whole[0].1.messages, 24 * 23, "announcements");
+    assert_eq!(costs(24, View::Deciding)[1..], whole[1..]);
+}
