@@ -9,6 +9,7 @@ mod link;
 mod links;
 mod liveness;
 mod membership;
+mod message;
 mod received;
 mod retry;
 mod sent;
@@ -22,6 +23,7 @@ pub use membership::{
     ClusterMember, InvalidNodeName, JoiningServer, Membership, MembershipChange, MembershipRecord,
     NodeName, RecordPosition, RecordRefusal,
 };
+pub use message::{decode_message, encode_message};
 pub use received::ReceivedMessages;
 pub use sent::{MessageRange, MessageSeq, SentMessages, StreamLimits, WindowFull};
 pub use version::ProtocolVersion;

@@ -8,6 +8,7 @@ use crate::{
     request_id::{PeerId, RequestId},
 };
 use peal_model::{NamedProcs, Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifier of a fence on this server, as the server transport knows it.
@@ -43,7 +44,7 @@ pub enum Collect {
 }
 
 /// The completeness of a collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Completeness {
     /// All participants arrived.
     #[default]
@@ -64,7 +65,7 @@ impl Completeness {
 }
 
 /// The contribution of one server, or of all other servers, to a fence.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FenceContribution {
     /// Values that its procs have put for procs of other servers.
     pub data: Vec<PutSnapshot>,

@@ -5,6 +5,7 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{Event, Status};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Largest number of scopes and codes that are counted by themselves.
@@ -12,7 +13,7 @@ const MAX_COUNTS: usize = 64;
 
 /// Numbers of events about jobs that one server could not send to another, by user scope and code.
 /// The receiver tells its procs, so that no event about a job is lost uncounted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MissedEvents {
     counts: BTreeMap<(UserScope, Status), u64>,
     /// Events of scopes and codes without a count of their own.

@@ -7,6 +7,7 @@ use crate::{
     user_bytes::{OverShare, UserBytes},
 };
 use peal_model::{Commit, Kval, Nspace, Proc, RankData, Scope, SharedData, rank};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -43,11 +44,11 @@ pub enum PutRefusal {
 }
 
 /// Order of the commits of one proc, as its server counts them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct PutVersion(pub u64);
 
 /// The values that a proc has put for procs of other nodes, as they were at one time.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PutSnapshot {
     /// The values.
     pub values: RankData,

@@ -1,5 +1,6 @@
 //! Values that a proc has put, by key and qualifiers (`PMIX_QUALIFIED_VALUE`).
 use peal_model::{Info, InfoFlags, Key, Kval, Size, Value, key};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Maximum number of values of one key with different qualifiers, because each new one is compared
@@ -8,7 +9,7 @@ const MAX_QUALIFIED: usize = 256;
 
 /// The value that a get seeks: a key, and the qualifiers that the value must have. Without
 /// qualifiers, a value that has none.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SoughtValue {
     pub(crate) key: Key,
     qualifiers: Vec<Info>,

@@ -1,9 +1,12 @@
 //! Sets of ranks as ranges: the ranks of a job on one node are mostly consecutive.
 use peal_model::Rank;
+use serde::{Deserialize, Serialize};
 use std::{iter::FusedIterator, ops::RangeInclusive};
 
 /// A set of ranks. It takes memory for each run of consecutive ranks, not for each rank.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+// The ranges of a stranger are put in order when they are read.
+#[serde(from = "Vec<RangeInclusive<u32>>")]
 pub struct RankRanges(Vec<RangeInclusive<u32>>);
 
 impl RankRanges {
@@ -36,6 +39,23 @@ impl RankRanges {
     /// Returns true if there is no rank in the set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl From<Vec<RangeInclusive<u32>>> for RankRanges {
+    fn from(mut ranges: Vec<RangeInclusive<u32>>) -> RankRanges {
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_unstable_by_key(|range| *range.start());
+        let mut runs: Vec<RangeInclusive<u32>> = Vec::new();
+        for range in ranges {
+            match runs.last_mut() {
+                Some(last) if *last.end() >= range.start().saturating_sub(1) => {
+                    *last = *last.start()..=*range.end().max(last.end());
+                }
+                _ => runs.push(range),
+            }
+        }
+        RankRanges(runs)
     }
 }
 

@@ -8,10 +8,11 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{Event, Proc, RankData, Size};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A message from one server to another. Messages of one server to another arrive in order.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum InterServerMessage {
     /// About jobs and groups.
     Group(GroupMessage),

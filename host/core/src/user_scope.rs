@@ -1,9 +1,10 @@
 //! The user scope of an event: by default the user of its source.
 use peal_model::UserIdentity;
+use serde::{Deserialize, Serialize};
 
 /// The users whose procs and hosted handlers may receive an event. The site's handlers and the host
 /// environment see it in any case.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum UserScope {
     /// All users: an event of the resource manager, or one that a policy granted.
     Everybody,

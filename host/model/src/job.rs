@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{ops::Deref, sync::Arc};
 
 /// Entry of job data, in the order on the wire.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum JobEntry {
     /// Value of the job, its session, a node or an application (the last three are arrays with keys
     /// of their own).
@@ -24,7 +24,7 @@ impl JobEntry {
 }
 
 /// Data of a job.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobInfo {
     /// Namespace of the job.
     pub nspace: Nspace,

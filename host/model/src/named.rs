@@ -1,5 +1,6 @@
 //! Sets of procs that calls name.
 use crate::{Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use std::{
     cmp::Ordering,
     hash::{Hash, Hasher},
@@ -9,7 +10,9 @@ use std::{
 
 /// Procs, sorted and each once. The list is immutable and shared: all members of a group of
 /// thousands name the same procs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+// The list of a stranger is sorted when it is read.
+#[serde(from = "Vec<Proc>")]
 pub struct NamedProcs(Arc<[Proc]>);
 
 impl From<Vec<Proc>> for NamedProcs {

@@ -2,7 +2,10 @@
 //! as it was, and the links of a server take it without growing beyond their limits.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use peal_cluster::{LinkOutput, LinkSettings, Links, Recipient, ServerFrame, StreamLimits};
+use peal_cluster::{
+    LinkOutput, LinkSettings, Links, Recipient, ServerFrame, StreamLimits, decode_message,
+    encode_message,
+};
 use peal_core::{MonotonicTime, group::ServerId};
 use peal_frames::FrameLimit;
 
@@ -13,6 +16,10 @@ const PIECE: usize = 64;
 const MAX_OUTPUTS: usize = 64;
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Ok(message) = decode_message(bytes, FrameLimit::default()) {
+        let again = encode_message(&message, FrameLimit::default()).unwrap();
+        decode_message(&again, FrameLimit::default()).unwrap();
+    }
     let limits = StreamLimits {
         max_messages: 16,
         max_bytes: 1 << 12,

@@ -2,6 +2,7 @@
 use super::{GroupKey, GroupRefusal};
 use crate::request_id::RequestId;
 use peal_model::{Info, JobInfo, NamedProcs, Proc, RankData};
+use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 
 /// A call of construct or destruct.
@@ -24,7 +25,7 @@ pub struct GroupCall {
 }
 
 /// The contribution of a proc to a construct.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ConstructRequest {
     /// The role in which it takes part.
     pub role: ConstructRole,
@@ -71,7 +72,7 @@ impl ConstructRequest {
 }
 
 /// The role of a proc in a construct.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ConstructRole {
     /// The proc names all leaders, itself included.
     Leader(NamedProcs),
@@ -82,7 +83,7 @@ pub enum ConstructRole {
 }
 
 /// The directives of a construct. Those of any leader hold for all participants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a directive of its own, and all combinations make sense"

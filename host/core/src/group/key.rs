@@ -1,10 +1,11 @@
 //! Identification of groups.
 use peal_model::{NamedProcs, Text};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Identifier of a group. Each user has a name space of their own, so no user can take another's
 /// names.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct GroupKey {
     /// The user that the members run as.
     pub uid: u32,
@@ -13,7 +14,7 @@ pub struct GroupKey {
 }
 
 /// The name of a group.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GroupName {
     /// The name that procs gave it.
     Called(Text),

@@ -1,9 +1,12 @@
 //! Members of a group in their order, with lookup in logarithmic time.
 use peal_model::{NamedProcs, Nspace, Proc};
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The members of a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+// The list of a stranger is made anew when it is read, so that both lists have the same procs.
+#[serde(from = "Vec<Proc>", into = "Vec<Proc>")]
 pub struct Members {
     named: NamedProcs,
     /// Their order, if it differs from the order of procs.
@@ -13,6 +16,21 @@ pub struct Members {
 impl Default for Members {
     fn default() -> Members {
         NamedProcs::default().into()
+    }
+}
+
+impl From<Vec<Proc>> for Members {
+    /// Returns members in this order. A proc that occurs again is left out.
+    fn from(mut ordered: Vec<Proc>) -> Members {
+        let mut seen = BTreeSet::new();
+        ordered.retain(|proc| seen.insert(proc.clone()));
+        Members::new(ordered)
+    }
+}
+
+impl From<Members> for Vec<Proc> {
+    fn from(members: Members) -> Vec<Proc> {
+        members.iter().cloned().collect()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{MonotonicTime, job::JobSpec, rank_ranges::RankRanges};
 use peal_model::{
     Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, UserIdentity, Value, code, key,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -12,7 +13,9 @@ use std::{
 };
 
 /// Sequence number of a decision. Later coordinators have higher numbers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct DecisionSeq {
     /// The coordinator.
     pub by: ServerId,
@@ -21,7 +24,7 @@ pub struct DecisionSeq {
 }
 
 /// An operation on a group.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum GroupOperation {
     /// The group is formed.
     Construct,
@@ -41,7 +44,7 @@ impl GroupOperation {
 }
 
 /// A message from one server to another.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum GroupMessage {
     /// Announces the procs of a job that the sender has to all servers, in place of those that it
     /// announced before.
@@ -88,7 +91,7 @@ pub enum GroupMessage {
 }
 
 /// The data of a job that all servers know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobSummary {
     /// The number of its procs.
     pub size: u32,
@@ -107,7 +110,7 @@ impl JobSummary {
 }
 
 /// A request to the coordinator.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum CoordinatorRequest {
     /// Reports the end of a proc of the sender.
     Ended(Proc),
@@ -145,7 +148,7 @@ pub enum CoordinatorRequest {
 }
 
 /// A group that procs formed by invitation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AnnouncedGroup {
     /// The members in their order, each of them once.
     pub members: Vec<Proc>,
@@ -154,7 +157,7 @@ pub struct AnnouncedGroup {
 }
 
 /// The participation of a proc in an operation.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Participation {
     /// The proc.
     pub proc: Proc,
@@ -183,30 +186,37 @@ impl Participation {
 }
 
 /// The participations of procs of one server, sent together where they wait for each other.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Contribution {
     /// The group.
     pub key: GroupKey,
     /// The participations.
     pub parts: Vec<Participation>,
-    /// Their deadline, by the sender's clock.
+    /// Their deadline, by the sender's clock. Other servers do not get it.
+    #[serde(skip)]
     pub deadline: Option<MonotonicTime>,
     /// The time left until the deadline, because servers do not share a clock.
     pub left: Option<Duration>,
 }
 
 impl Contribution {
-    /// Returns the contribution with the time left now.
+    /// Returns the contribution for another server, with the time left now.
     pub(super) fn with_time_left(self, now: MonotonicTime) -> Contribution {
         let left = self
             .deadline
             .map(|at| Duration::from_millis(at.0.saturating_sub(now.0)));
-        Contribution { left, ..self }
+        // By the clock of this server, so of no use to others.
+        let deadline = None;
+        Contribution {
+            deadline,
+            left,
+            ..self
+        }
     }
 }
 
 /// A group as it was formed.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Formed {
     /// The members in their order.
     pub members: Members,
@@ -249,7 +259,7 @@ impl Formed {
 }
 
 /// The failure of an operation.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupFailure {
     /// The status.
     pub status: Status,
@@ -388,7 +398,7 @@ impl GroupTransition {
 }
 
 /// A decision of the coordinator.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupDecision {
     /// The group.
     pub key: GroupKey,
@@ -399,7 +409,7 @@ pub struct GroupDecision {
 }
 
 /// A decided change of a group.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum GroupTransition {
     /// The group is established.
     Formed(Arc<Formed>),
@@ -430,7 +440,7 @@ impl GroupTransition {
 }
 
 /// The reason why a group lost a member.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DepartureReason {
     /// The member left. An event of its own notifies these members.
     Left(NamedProcs),
@@ -439,7 +449,7 @@ pub enum DepartureReason {
 }
 
 /// A response to a failure in a construct.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FailureResponse {
     /// The construct continues without the failed procs.
     Continue,
@@ -450,7 +460,7 @@ pub enum FailureResponse {
 }
 
 /// A job as one of its servers reports it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReportedJob {
     /// The summary of the job.
     pub facts: JobSummary,
@@ -461,7 +471,7 @@ pub struct ReportedJob {
 }
 
 /// The state of a server, for a new coordinator.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TakeoverReport {
     /// The jobs of the server.
     pub jobs: BTreeMap<Nspace, ReportedJob>,

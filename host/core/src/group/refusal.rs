@@ -2,9 +2,10 @@
 use super::GroupKey;
 use crate::policy::REASON;
 use peal_model::{Info, Proc, Status, Value, key};
+use serde::{Deserialize, Serialize};
 
 /// The refusal of a participant.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupRefusal {
     /// The refused proc.
     pub proc: Proc,

@@ -1,6 +1,7 @@
 //! Messages about fences between servers.
 use crate::fence::FenceContribution;
 use peal_model::{NamedProcs, Status};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One fence of a set of procs that several servers have.
@@ -8,7 +9,7 @@ use std::sync::Arc;
 /// The generation counts the fences of the set. Every server with procs of the set counts alike, so
 /// a message about an earlier fence of the same procs, however late, is never taken for one about
 /// this fence.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct FenceRound {
     /// The named procs.
     pub procs: NamedProcs,
@@ -20,7 +21,7 @@ pub struct FenceRound {
 pub type FenceOutcome = Result<Arc<FenceContribution>, Status>;
 
 /// A message about a fence. The root of a fence is the lowest of the servers that have its procs.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum FenceMessage {
     /// Contributes to a fence at its root: all procs of the sender have arrived or ended.
     Contribute {

@@ -7,6 +7,8 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+#[path = "../carried/mod.rs"]
+mod carried;
 mod leading;
 mod notifications;
 mod random;

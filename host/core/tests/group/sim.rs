@@ -1,5 +1,6 @@
 //! Servers with their groups in one thread: links that keep the order of messages, deaths, and a clock that goes on when nothing moves.
 use super::random::Random;
+use crate::carried::carried;
 use peal_core::{
     MonotonicTime,
     group::{
@@ -20,6 +21,9 @@ use std::{
 };
 
 pub const UID: u32 = 1000;
+
+/// Largest number of servers among which messages are carried as bytes.
+const MAX_ENCODING: usize = 16;
 
 /// A message in transit.
 #[derive(Debug)]
@@ -175,6 +179,13 @@ impl Sim {
                     self.tells_in_order(at, to, &message);
                     self.sent += 1;
                     if self.servers.contains_key(&to) {
+                        // Among hundreds of servers the encoding would take minutes.
+                        let is_encoded = self.servers.len() <= MAX_ENCODING;
+                        let message = if is_encoded {
+                            carried(&message)
+                        } else {
+                            message
+                        };
                         self.links
                             .entry((at, to))
                             .or_default()

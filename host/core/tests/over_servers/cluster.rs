@@ -1,6 +1,7 @@
 //! Servers with their clients in one thread: links that keep the order of messages, latency, late copies of some, joins and losses,
 //! and a clock that goes on when nothing moves.
 use super::random::Random;
+use crate::carried::carried;
 use peal_core::{
     MonotonicTime,
     group::ServerId,
@@ -198,7 +199,7 @@ impl Cluster {
             return;
         }
         self.tell_missed(from, to);
-        self.put(from, to, Contents::Message(message));
+        self.put(from, to, Contents::Message(carried(&message)));
     }
 
     /// Tells a receiver of the events for which there was no room.
@@ -207,7 +208,7 @@ impl Cluster {
         let missed = std::mem::take(&mut link.missed);
         if !missed.is_empty() {
             let missed = InterServerMessage::Missed(missed);
-            self.put(from, to, Contents::Message(missed));
+            self.put(from, to, Contents::Message(carried(&missed)));
         }
     }
 

@@ -5,6 +5,8 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+#[path = "../carried/mod.rs"]
+mod carried;
 mod cluster;
 mod events;
 mod fences;

@@ -15,6 +15,7 @@ use crate::{
     server_message::InterServerMessage,
 };
 use peal_model::{Nspace, Proc, Status, code};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Largest number of requests of one server that wait for procs here. That server has bounded the
@@ -22,7 +23,7 @@ use std::{collections::BTreeMap, time::Duration};
 const MAX_WAITING: usize = 65_536;
 
 /// A message about values of a proc.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ModexMessage {
     /// Asks for the values that a proc of the receiver has put for procs of other nodes.
     Request {
