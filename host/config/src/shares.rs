@@ -247,7 +247,7 @@ pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources)
 }
 
 /// Returns the bounds of shares by their totals.
-fn totals(config: &Config) -> [Bound; 21] {
+fn totals(config: &Config) -> [Bound; 22] {
     let Config {
         server,
         tools,

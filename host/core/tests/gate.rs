@@ -817,10 +817,7 @@ fn events_raised_by_tenants_need_grant_and_by_site_do_not() {
     );
     assert!(actions.iter().any(|action| matches!(
         action,
-        Action::Chain {
-            allowance: EventBudget::new(3),
-            ..
-        }
+        Action::Chain { allowance, .. } if *allowance == EventBudget::new(3)
     )));
     assert!(reach(&actions).is_some_and(|reach| !reach.includes(Some(BOB.uid))));
     let id = asked(

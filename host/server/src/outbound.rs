@@ -12,7 +12,9 @@ use crate::{
 use peal_core::{
     group::{GroupOperation, HostGroupAnswer, HostGroupRequest},
     log::{LogArrival, LogOrigin},
-    server::{FenceContribution, FenceId, HostRegistrationId, Purpose, RequestId, Upcall},
+    server::{
+        EventOrigin, FenceContribution, FenceId, HostRegistrationId, Purpose, RequestId, Upcall,
+    },
     supported,
     user_scope::UserScope,
 };

@@ -310,7 +310,10 @@ impl SpillThread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handle::{ActorInbox, Queues, queues};
+    use crate::{
+        handle::{ActorInbox, Queues, queues},
+        server_inbox::InboxLimits,
+    };
     use peal_model::{Range, code};
 
     #[test]
@@ -336,7 +339,8 @@ mod tests {
 
     #[test]
     fn commands_after_end_of_thread_are_completed() {
-        let (Queues { handle, .. }, ActorInbox { mut internal, .. }) = queues();
+        let (Queues { handle, .. }, ActorInbox { mut internal, .. }) =
+            queues(InboxLimits::default());
         let mut spiller = Spiller::new(SpillSettings::default(), DecodeLimits::default(), handle);
         let (commands, _) = mpsc::channel();
         spiller.commands = Some(commands);

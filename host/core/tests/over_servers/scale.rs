@@ -368,6 +368,7 @@ fn costs(servers: u32, view: View) -> Vec<(&'static str, Cost)> {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "the table is for a person")]
 fn fence_and_event_cost_what_the_table_of_the_docs_says() {
     let servers = std::env::var("PEAL_CLUSTER_SERVERS").map_or(40, |n| n.parse().unwrap());
     let measured = costs(servers, View::Deciding);

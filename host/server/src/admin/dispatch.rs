@@ -544,7 +544,10 @@ async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handle::{ActorInbox, ActorMessage, Queues, queues};
+    use crate::{
+        handle::{ActorInbox, ActorMessage, Queues, queues},
+        server_inbox::InboxLimits,
+    };
     use std::{
         collections::BTreeSet,
         pin::{Pin, pin},
@@ -620,7 +623,7 @@ mod tests {
     }
 
     fn dispatcher(max_jobs: usize) -> (AdminDispatcher, Arc<AdoptedJobs>, TestServer) {
-        let (Queues { handle, .. }, inbox) = queues();
+        let (Queues { handle, .. }, inbox) = queues(InboxLimits::default());
         let host = Arc::<AdoptedJobs>::default();
         let (send_command, commands) = mpsc::channel(8);
         let parts = AdminParts {

@@ -1,5 +1,5 @@
 //! Chain of one job without a server, for a program in a job of another server (`peal attach`).
-use super::{ChainEvent, ChainSettings, Chains, GuestPools, HostedChains};
+use super::{ChainEvent, ChainSettings, Chains, GuestPools, HostedChains, WholeChains};
 use crate::{
     handler_requests::HandlerRequest,
     metrics::Metrics,

@@ -1,5 +1,6 @@
 //! Tests of the order in which an event passes owners, with a model: all owners that see it.
 use super::*;
+use crate::chains::WholeChains;
 use peal_core::user_scope::UserScope;
 use peal_model::{Event, Proc, Range, Rank, Status, UserIdentity};
 use proptest::{collection, prelude::*, sample::Index};
@@ -172,11 +173,11 @@ fn budget_is_divided_and_reply_goes_to_owner_of_affected_job() {
         let (reply, _asked) = oneshot::channel();
         entered.termination_reply = Some(reply);
         let branches = in_flight(entered).split(&owners);
-        let budgets: Vec<u32> = branches
+        let budgets: Vec<EventBudget> = branches
             .iter()
-            .map(|branch| branch.entered.allowance.0)
+            .map(|branch| branch.entered.allowance)
             .collect();
-        assert_eq!(budgets, [34, 33, 33]);
+        assert_eq!(budgets, [34, 33, 33].map(EventBudget::new));
         let decider = branches
             .iter()
             .position(|branch| branch.entered.termination_reply.is_some());
