@@ -40,7 +40,7 @@ impl View {
     }
 }
 
-/// What an operation took.
+/// Cost of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Cost {
     /// Messages between servers.
