@@ -14,7 +14,7 @@ const HEADER: usize = 4;
 
 /// Series of messages with numbers of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum MessageStream {
+pub enum LinkStream {
     /// Messages of one server to one other.
     Pair,
     /// Messages of one server to all others.
@@ -36,7 +36,7 @@ pub enum FrameContents {
     /// A message.
     Message {
         /// The stream.
-        stream: MessageStream,
+        stream: LinkStream,
         /// The number of the message in its stream.
         seq: MessageSeq,
         /// The encoded message.
@@ -47,28 +47,28 @@ pub enum FrameContents {
     /// acknowledgement.
     Last {
         /// The stream.
-        stream: MessageStream,
+        stream: LinkStream,
         /// The number.
         seq: MessageSeq,
     },
     /// Acknowledges all messages of a stream up to this number.
     Acknowledge {
         /// The stream.
-        stream: MessageStream,
+        stream: LinkStream,
         /// The number.
         through: MessageSeq,
     },
     /// Asks for messages again.
     Resend {
         /// The stream.
-        stream: MessageStream,
+        stream: LinkStream,
         /// The numbers of the messages.
         range: MessageRange,
     },
     /// Tells that messages up to this number are not kept any more.
     Lost {
         /// The stream.
-        stream: MessageStream,
+        stream: LinkStream,
         /// The number.
         through: MessageSeq,
     },

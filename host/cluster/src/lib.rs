@@ -1,8 +1,8 @@
 //! The servers of a cluster, without I/O: their membership, the versioned codec of their messages, and
 //! links over a network that may lose, repeat and reorder what it carries.
 //!
-//! A link numbers the messages of one server to another ([`MessageStream::Pair`]) and those to all
-//! ([`MessageStream::All`]). The receiver delivers each message once and in order, asks for those that
+//! A link numbers the messages of one server to another ([`LinkStream::Pair`]) and those to all
+//! ([`LinkStream::All`]). The receiver delivers each message once and in order, asks for those that
 //! are missing, and counts those that the sender does not keep any more.
 mod frame;
 mod link;
@@ -15,7 +15,7 @@ mod retry;
 mod sent;
 mod version;
 
-pub use frame::{FrameContents, FrameRefusal, MessageStream, ServerFrame};
+pub use frame::{FrameContents, FrameRefusal, LinkStream, ServerFrame};
 pub use link::PeerCounts;
 pub use links::{LinkOutput, LinkSettings, Links, Recipient, UnknownServer};
 pub use liveness::{Liveness, LivenessSettings};

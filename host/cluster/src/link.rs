@@ -1,6 +1,6 @@
 //! The link of this server with one other.
 use crate::{
-    FrameContents, LinkSettings, MessageRange, MessageSeq, MessageStream, ReceivedMessages,
+    FrameContents, LinkSettings, LinkStream, MessageRange, MessageSeq, ReceivedMessages,
     SentMessages, WindowFull, retry::Retry,
 };
 use peal_core::MonotonicTime;
@@ -16,15 +16,15 @@ pub(crate) enum LinkEvent {
     /// A frame for the peer.
     Transmit(FrameContents),
     /// A message of the peer.
-    Deliver(MessageStream, Arc<[u8]>),
+    Deliver(LinkStream, Arc<[u8]>),
     /// Messages of the peer are lost.
-    Lost(MessageStream, u64),
+    Lost(LinkStream, u64),
 }
 
 /// One stream of the peer's messages, with the requests for those that are missing.
 #[derive(Debug)]
 struct IncomingStream {
-    stream: MessageStream,
+    stream: LinkStream,
     received: ReceivedMessages,
     asking: Retry,
     /// The last message that was asked for.
@@ -32,7 +32,7 @@ struct IncomingStream {
 }
 
 impl IncomingStream {
-    fn new(stream: MessageStream, after: MessageSeq, settings: &LinkSettings) -> IncomingStream {
+    fn new(stream: LinkStream, after: MessageSeq, settings: &LinkSettings) -> IncomingStream {
         IncomingStream {
             stream,
             received: ReceivedMessages::after(after, settings.early),
@@ -111,7 +111,7 @@ impl PeerLink {
         asking_start.begin(now, settings.repeat_after);
         PeerLink {
             sent: SentMessages::new(settings.window),
-            incoming: IncomingStream::new(MessageStream::Pair, MessageSeq::default(), settings),
+            incoming: IncomingStream::new(LinkStream::Pair, MessageSeq::default(), settings),
             incoming_all: None,
             all_start,
             all_acknowledged: all_start,
@@ -135,7 +135,7 @@ impl PeerLink {
         self.telling_last
             .begin(now + settings.repeat_after, settings.repeat_after);
         events.push(LinkEvent::Transmit(FrameContents::Message {
-            stream: MessageStream::Pair,
+            stream: LinkStream::Pair,
             seq,
             body,
         }));
@@ -163,8 +163,8 @@ impl PeerLink {
                     incoming.received.told_last(seq);
                     let through = incoming.received.passed();
                     match stream {
-                        MessageStream::Pair => self.acknowledge_at = Some(now),
-                        MessageStream::All => {
+                        LinkStream::Pair => self.acknowledge_at = Some(now),
+                        LinkStream::All => {
                             events.push(LinkEvent::Transmit(FrameContents::Acknowledge {
                                 stream,
                                 through,
@@ -181,13 +181,13 @@ impl PeerLink {
                 }
             }
             FrameContents::Acknowledge { stream, through } => match stream {
-                MessageStream::Pair => {
+                LinkStream::Pair => {
                     self.sent.acknowledge(through);
                     if !self.sent.has_kept() {
                         self.telling_last.end();
                     }
                 }
-                MessageStream::All => {
+                LinkStream::All => {
                     // Of what was never sent nothing can have arrived.
                     let through = through.min(all.last());
                     self.all_acknowledged = self.all_acknowledged.max(through);
@@ -203,25 +203,25 @@ impl PeerLink {
             FrameContents::Start { after, last } => {
                 self.asking_start.end();
                 if self.incoming_all.is_none() {
-                    let mut incoming = IncomingStream::new(MessageStream::All, after, settings);
+                    let mut incoming = IncomingStream::new(LinkStream::All, after, settings);
                     incoming.received.told_last(last);
                     self.incoming_all = Some(incoming);
-                    self.advance(MessageStream::All, now, settings, events);
+                    self.advance(LinkStream::All, now, settings, events);
                 }
             }
         }
     }
 
-    fn incoming(&mut self, stream: MessageStream) -> Option<&mut IncomingStream> {
+    fn incoming(&mut self, stream: LinkStream) -> Option<&mut IncomingStream> {
         match stream {
-            MessageStream::Pair => Some(&mut self.incoming),
-            MessageStream::All => self.incoming_all.as_mut(),
+            LinkStream::Pair => Some(&mut self.incoming),
+            LinkStream::All => self.incoming_all.as_mut(),
         }
     }
 
     fn advance(
         &mut self,
-        stream: MessageStream,
+        stream: LinkStream,
         now: MonotonicTime,
         settings: &LinkSettings,
         events: &mut Vec<LinkEvent>,
@@ -244,7 +244,7 @@ impl PeerLink {
             self.acknowledge_at = None;
             self.acknowledged = self.incoming.received.passed();
             events.push(LinkEvent::Transmit(FrameContents::Acknowledge {
-                stream: MessageStream::Pair,
+                stream: LinkStream::Pair,
                 through: self.acknowledged,
             }));
         }
@@ -254,7 +254,7 @@ impl PeerLink {
     /// later.
     fn resend(
         &mut self,
-        stream: MessageStream,
+        stream: LinkStream,
         range: MessageRange,
         all: &SentMessages,
         now: MonotonicTime,
@@ -271,8 +271,8 @@ impl PeerLink {
             return;
         }
         let (kept, begin) = match stream {
-            MessageStream::Pair => (&self.sent, MessageSeq::default()),
-            MessageStream::All => (all, self.all_start),
+            LinkStream::Pair => (&self.sent, MessageSeq::default()),
+            LinkStream::All => (all, self.all_start),
         };
         let range = MessageRange {
             first: range.first.max(begin.next()),
@@ -310,7 +310,7 @@ impl PeerLink {
         }
         if self.telling_last.is_due(now, settings.max_repeat_after) {
             events.push(LinkEvent::Transmit(FrameContents::Last {
-                stream: MessageStream::Pair,
+                stream: LinkStream::Pair,
                 seq: self.sent.last(),
             }));
         }

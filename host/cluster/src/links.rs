@@ -1,6 +1,6 @@
 //! The links of this server with all others.
 use crate::{
-    FrameContents, MessageStream, SentMessages, ServerFrame, StreamLimits, WindowFull,
+    FrameContents, LinkStream, SentMessages, ServerFrame, StreamLimits, WindowFull,
     link::{LinkEvent, PeerCounts, PeerLink},
     retry::Retry,
 };
@@ -77,7 +77,7 @@ pub enum LinkOutput {
         /// The sender.
         from: ServerId,
         /// Its stream.
-        stream: MessageStream,
+        stream: LinkStream,
         /// The encoded message.
         body: Arc<[u8]>,
     },
@@ -86,7 +86,7 @@ pub enum LinkOutput {
         /// The sender.
         from: ServerId,
         /// The stream.
-        stream: MessageStream,
+        stream: LinkStream,
         /// Their number.
         count: u64,
     },
@@ -175,7 +175,7 @@ impl Links {
         self.telling_last.end();
         self.telling_last
             .begin(now + self.settings.repeat_after, self.settings.repeat_after);
-        let stream = MessageStream::All;
+        let stream = LinkStream::All;
         self.transmit(Recipient::All, FrameContents::Message { stream, seq, body });
     }
 
@@ -213,7 +213,7 @@ impl Links {
             .filter(|(_, link)| link.is_behind(&self.all))
             .map(|(id, _)| *id)
             .collect();
-        let (stream, seq) = (MessageStream::All, self.all.last());
+        let (stream, seq) = (LinkStream::All, self.all.last());
         let last = FrameContents::Last { stream, seq };
         if behind.is_empty() {
             self.telling_last.end();

@@ -1,8 +1,7 @@
 //! Frames of this version, of others, and bytes that are none.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_cluster::{
-    FrameContents, FrameRefusal, MessageRange, MessageSeq, MessageStream, ProtocolVersion,
-    ServerFrame,
+    FrameContents, FrameRefusal, LinkStream, MessageRange, MessageSeq, ProtocolVersion, ServerFrame,
 };
 use peal_core::group::ServerId;
 use peal_frames::{CodecError, FrameLimit, named_bytes};
@@ -16,8 +15,8 @@ fn header(major: u8, minor: u8) -> Vec<u8> {
     vec![b'P', b'L', major, minor]
 }
 
-fn stream() -> impl Strategy<Value = MessageStream> {
-    prop_oneof![Just(MessageStream::Pair), Just(MessageStream::All)]
+fn stream() -> impl Strategy<Value = LinkStream> {
+    prop_oneof![Just(LinkStream::Pair), Just(LinkStream::All)]
 }
 
 fn contents() -> impl Strategy<Value = FrameContents> {
@@ -79,7 +78,7 @@ struct LaterFrame {
 #[derive(Serialize)]
 enum LaterContents {
     Last {
-        stream: MessageStream,
+        stream: LinkStream,
         seq: MessageSeq,
         sent_at: u64,
     },
@@ -103,7 +102,7 @@ fn later(contents: LaterContents) -> Result<ServerFrame, FrameRefusal> {
 
 #[test]
 fn additional_fields_of_a_later_minor_version_are_ignored() {
-    let (stream, seq) = (MessageStream::All, MessageSeq(5));
+    let (stream, seq) = (LinkStream::All, MessageSeq(5));
     let sent_at = 12;
     let frame = later(LaterContents::Last {
         stream,
@@ -153,7 +152,7 @@ fn frames_beyond_the_limit_are_neither_encoded_nor_decoded() {
     let frame = ServerFrame {
         from: ServerId(1),
         contents: FrameContents::Message {
-            stream: MessageStream::Pair,
+            stream: LinkStream::Pair,
             seq: MessageSeq(1),
             body: Arc::from(vec![0; 2000]),
         },

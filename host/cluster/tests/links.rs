@@ -6,7 +6,7 @@
     reason = "a test may panic"
 )]
 use peal_cluster::{
-    FrameContents, LinkOutput, LinkSettings, Links, MessageRange, MessageSeq, MessageStream,
+    FrameContents, LinkOutput, LinkSettings, LinkStream, Links, MessageRange, MessageSeq,
     Recipient, ServerFrame, StreamLimits, UnknownServer,
 };
 use peal_core::{MonotonicTime, group::ServerId};
@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-type Way = (ServerId, ServerId, MessageStream);
+type Way = (ServerId, ServerId, LinkStream);
 
 /// Servers, the frames between them, and what was sent and delivered.
 struct Network {
@@ -125,7 +125,7 @@ impl Network {
                 let (number, body) = self.message();
                 let sent = self.servers.get_mut(&from).unwrap().send(to, body, now);
                 if from != to && sent.is_ok() {
-                    let way = (from, to, MessageStream::Pair);
+                    let way = (from, to, LinkStream::Pair);
                     self.sent.entry(way).or_default().push(number);
                 }
             }
@@ -136,7 +136,7 @@ impl Network {
                 let (number, body) = self.message();
                 self.servers.get_mut(&from).unwrap().send_to_all(body, now);
                 for to in self.servers.keys().filter(|to| **to != from) {
-                    let way = (from, *to, MessageStream::All);
+                    let way = (from, *to, LinkStream::All);
                     self.sent.entry(way).or_default().push(number);
                 }
             }
@@ -282,7 +282,7 @@ proptest! {
             prop_assert!(delivered.is_sorted_by(|one, next| one < next), "{:?}", delivered);
             prop_assert!(delivered.iter().all(|number| sent.contains(number)));
             prop_assert_eq!(delivered.len() as u64 + lost, sent.len() as u64, "{:?}", way);
-            if way.2 == MessageStream::Pair {
+            if way.2 == LinkStream::Pair {
                 prop_assert_eq!(delivered, sent);
             }
         }
@@ -329,7 +329,7 @@ fn window_of_unacknowledged_messages_is_bounded() {
     links
         .receive(
             frame(FrameContents::Acknowledge {
-                stream: MessageStream::Pair,
+                stream: LinkStream::Pair,
                 through,
             }),
             now,
@@ -341,7 +341,7 @@ fn window_of_unacknowledged_messages_is_bounded() {
     links
         .receive(
             frame(FrameContents::Acknowledge {
-                stream: MessageStream::Pair,
+                stream: LinkStream::Pair,
                 through,
             }),
             now,
@@ -363,7 +363,7 @@ fn early_messages_take_bounded_room() {
     let now = MonotonicTime(0);
     links.join(TWO, now);
     let message = |seq| FrameContents::Message {
-        stream: MessageStream::Pair,
+        stream: LinkStream::Pair,
         seq: MessageSeq(seq),
         body: body(10),
     };
@@ -388,7 +388,7 @@ fn peer_that_asks_again_and_again_gets_bounded_answers() {
     (0..1000).for_each(|_| links.send(TWO, body(1), now).unwrap());
     outputs(&mut links);
     let ask = FrameContents::Resend {
-        stream: MessageStream::Pair,
+        stream: LinkStream::Pair,
         range: MessageRange {
             first: MessageSeq(0),
             last: MessageSeq(u64::MAX),
