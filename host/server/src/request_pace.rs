@@ -125,7 +125,9 @@ impl RequestPace {
         of.all = of.all.saturating_add(1);
         if behind == Behind::More {
             of.counted = of.counted.saturating_add(1);
-            of.due = of.due.max(now) + self.interval.unwrap_or_default();
+            let due = of.due.max(now) + self.interval.unwrap_or_default();
+            // Requests of a user who was alone are executed early. Nobody waits for them later.
+            of.due = due.min(now + EARLY + MAX_INTERVAL);
         }
         if let Some((_, at)) = self.latest.filter(|(other, _)| *other != user) {
             self.latest_of_others = Some(at);
