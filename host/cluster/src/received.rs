@@ -119,9 +119,4 @@ impl ReceivedMessages {
     pub fn lost(&self) -> u64 {
         self.lost
     }
-
-    /// Returns the bytes of the messages that wait.
-    pub fn waiting_bytes(&self) -> usize {
-        self.bytes
-    }
 }

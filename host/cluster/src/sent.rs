@@ -77,7 +77,7 @@ impl SentMessages {
         }
     }
 
-    /// Adds a message, and returns its number. Fails if there is no room for it.
+    /// Adds a message, and returns its number.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ pub(crate) struct InboxCharge {
     bytes: usize,
 }
 
-/// Whether a server waits for room.
+/// State of a sender after one of its messages was processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SenderWait {
     /// None of its messages was refused.
