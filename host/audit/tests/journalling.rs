@@ -179,29 +179,29 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn decision_does_not_wait_for_database_and_journal_is_bounded() {
+fn decisions_wait_for_database_only_when_journal_is_full() {
+    // One file has room for the first ones, and both together have none for all.
+    const AT_ONCE: u64 = 25;
+    const ALL: u64 = 60;
+    const BYTES: usize = 20_000;
     let place = Place::new();
     let audit = open(&place).unwrap();
     let connection = held(&place);
-    let mut told = 0;
-    // The next one of that size would be too much.
-    while (tail(&place).len() as u64) < MOST - 22_000 {
-        told += 1;
-        assert_eq!(decide(&audit, told, 20_000), CommitResult::Yes);
+    for number in 1..=AT_ONCE {
+        assert_eq!(decide(&audit, number, BYTES), CommitResult::Yes);
     }
-    assert_eq!(told, 25);
     assert!(decided(&entries(&place)).is_empty());
     thread::scope(|scope| {
-        let waits = scope.spawn(|| decide(&audit, told + 1, 40_000));
+        let rest = scope.spawn(|| {
+            for number in AT_ONCE + 1..=ALL {
+                assert_eq!(decide(&audit, number, BYTES), CommitResult::Yes);
+            }
+        });
         connection.execute_batch("rollback").unwrap();
-        assert_eq!(waits.join().unwrap(), CommitResult::Yes);
+        rest.join().unwrap();
     });
-    assert!(tail(&place).len() as u64 <= MOST);
     drop(audit);
-    assert_eq!(
-        decided(&entries(&place)),
-        (1..=told + 1).collect::<Vec<_>>()
-    );
+    assert_eq!(decided(&entries(&place)), (1..=ALL).collect::<Vec<_>>());
     assert_eq!(
         (tail(&place), verified(&place).findings),
         (Vec::new(), Vec::new())
