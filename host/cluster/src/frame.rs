@@ -12,20 +12,22 @@ const MARK: [u8; 2] = *b"PL";
 /// Length of the mark and the version, in bytes.
 const HEADER: usize = 4;
 
-/// Series of messages with numbers of its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum LinkStream {
-    /// Messages of one server to one other.
-    Pair,
-    /// Messages of one server to all others.
-    All,
+/// Place of a part in its message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum MessagePart {
+    /// Further parts of the message follow.
+    Continued,
+    /// The message ends with this part.
+    Final,
 }
 
-/// Frame of one server to another or to all.
+/// Frame of one server to another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerFrame {
     /// The sender. Its number is given once, so a frame of an earlier run of a server is known as one.
     pub from: ServerId,
+    /// The receiver.
+    pub to: ServerId,
     /// The contents.
     pub contents: FrameContents,
 }
@@ -33,53 +35,30 @@ pub struct ServerFrame {
 /// Contents of a frame.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FrameContents {
-    /// A message.
+    /// A part of a message.
     Message {
-        /// The stream.
-        stream: LinkStream,
-        /// The number of the message in its stream.
+        /// The number of the part.
         seq: MessageSeq,
-        /// The encoded message.
+        /// Its place in the message.
+        part: MessagePart,
+        /// The bytes of the part.
         #[serde(with = "shared_bytes")]
         body: Arc<[u8]>,
     },
-    /// Tells the number of the last message of a stream, so that its loss is seen, and asks for an
-    /// acknowledgement.
+    /// Tells the number of the last part, so that its loss is seen, and asks for an acknowledgement.
     Last {
-        /// The stream.
-        stream: LinkStream,
         /// The number.
         seq: MessageSeq,
     },
-    /// Acknowledges all messages of a stream up to this number.
+    /// Acknowledges all parts up to this number.
     Acknowledge {
-        /// The stream.
-        stream: LinkStream,
         /// The number.
         through: MessageSeq,
     },
-    /// Asks for messages again.
+    /// Asks for parts again.
     Resend {
-        /// The stream.
-        stream: LinkStream,
-        /// The numbers of the messages.
+        /// The numbers of the parts.
         range: MessageRange,
-    },
-    /// Tells that messages up to this number are not kept any more.
-    Lost {
-        /// The stream.
-        stream: LinkStream,
-        /// The number.
-        through: MessageSeq,
-    },
-    /// Asks for the number of the last message to all that preceded the asker.
-    AskStart,
-    /// Answers that question: the asker takes the messages to all that follow this number.
-    Start {
-        /// The number.
-        after: MessageSeq,
-        /// The number of the last message to all.
-        last: MessageSeq,
     },
 }
 

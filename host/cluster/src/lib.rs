@@ -1,9 +1,9 @@
 //! The servers of a cluster, without I/O: their membership, the versioned codec of their messages, and
 //! links over a network that may lose, repeat and reorder what it carries.
 //!
-//! A link numbers the messages of one server to another ([`LinkStream::Pair`]) and those to all
-//! ([`LinkStream::All`]). The receiver delivers each message once and in order, asks for those that
-//! are missing, and counts those that the sender does not keep any more.
+//! A link numbers the messages of one server to another, and the sender keeps each until the receiver
+//! has acknowledged it. The receiver delivers each message once and in order, and asks for those that
+//! are missing.
 mod frame;
 mod link;
 mod links;
@@ -15,9 +15,8 @@ mod retry;
 mod sent;
 mod version;
 
-pub use frame::{FrameContents, FrameRefusal, LinkStream, ServerFrame};
-pub use link::PeerCounts;
-pub use links::{LinkOutput, LinkSettings, Links, Recipient, UnknownServer};
+pub use frame::{FrameContents, FrameRefusal, MessagePart, ServerFrame};
+pub use links::{LinkOutput, LinkSettings, Links, MisdirectedFrame};
 pub use liveness::{Liveness, LivenessSettings};
 pub use membership::{
     ClusterMember, InvalidNodeName, JoiningServer, Membership, MembershipChange, MembershipRecord,
@@ -25,5 +24,5 @@ pub use membership::{
 };
 pub use message::{decode_message, encode_message};
 pub use received::ReceivedMessages;
-pub use sent::{MessageRange, MessageSeq, SentMessages, StreamLimits, WindowFull};
+pub use sent::{MessageRange, MessageSeq, SentMessages, SentPart, StreamLimits, WindowFull};
 pub use version::ProtocolVersion;

@@ -1,13 +1,13 @@
 //! The link of this server with one other.
 use crate::{
-    FrameContents, LinkSettings, LinkStream, MessageRange, MessageSeq, ReceivedMessages,
-    SentMessages, WindowFull, retry::Retry,
+    FrameContents, LinkSettings, MessagePart, MessageRange, MessageSeq, ReceivedMessages,
+    SentMessages, WindowFull, retry::Retry, sent::SentPart,
 };
 use peal_core::MonotonicTime;
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
-/// Maximum number of requests for missing messages that are answered within the time after which a
-/// peer repeats one.
+/// Maximum number of requests for missing parts that are answered within the time after which a peer
+/// repeats one.
 const MAX_RESENDS: u32 = 8;
 
 /// Result of a frame or a time for one link.
@@ -16,110 +16,79 @@ pub(crate) enum LinkEvent {
     /// A frame for the peer.
     Transmit(FrameContents),
     /// A message of the peer.
-    Deliver(LinkStream, Arc<[u8]>),
-    /// Messages of the peer are lost.
-    Lost(LinkStream, u64),
+    Deliver(Arc<[u8]>),
+    /// A message of the peer was dropped, because it has more bytes than a message may have.
+    TooLong(usize),
 }
 
-/// One stream of the peer's messages, with the requests for those that are missing.
+/// Readiness of this server for the messages of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Intake {
+    Open,
+    /// What arrives is kept within its limits and not acknowledged.
+    Paused,
+}
+
+/// Message of which parts have been taken.
 #[derive(Debug)]
-struct IncomingStream {
-    stream: LinkStream,
-    received: ReceivedMessages,
-    asking: Retry,
-    /// The last message that was asked for.
-    asked: MessageSeq,
+enum PartialMessage {
+    Kept(Vec<u8>),
+    /// It is too long. Its bytes are only counted.
+    Dropped(usize),
 }
 
-impl IncomingStream {
-    fn new(stream: LinkStream, after: MessageSeq, settings: &LinkSettings) -> IncomingStream {
-        IncomingStream {
-            stream,
-            received: ReceivedMessages::after(after, settings.early),
-            asking: Retry::default(),
-            asked: MessageSeq::default(),
-        }
+impl Default for PartialMessage {
+    fn default() -> PartialMessage {
+        PartialMessage::Kept(Vec::new())
     }
+}
 
-    /// Delivers what is in order, and asks for what is missing.
-    fn advance(
-        &mut self,
-        now: MonotonicTime,
-        settings: &LinkSettings,
-        events: &mut Vec<LinkEvent>,
-    ) {
-        let lost = self.received.lost();
-        while let Some(body) = self.received.next_in_order() {
-            events.push(LinkEvent::Deliver(self.stream, body));
-        }
-        let lost = self.received.lost().saturating_sub(lost);
-        if lost > 0 {
-            events.push(LinkEvent::Lost(self.stream, lost));
-        }
-        if self.received.passed() >= self.asked {
-            // The next gap is another one, and is asked for at once.
-            self.asking.end();
-        }
-        if self.received.missing().is_some() {
-            self.asking.begin(now, settings.repeat_after);
-        } else {
-            self.asking.end();
-        }
-        self.ask(now, settings, events);
-    }
-
-    fn ask(&mut self, now: MonotonicTime, settings: &LinkSettings, events: &mut Vec<LinkEvent>) {
-        if self.asking.is_due(now, settings.max_repeat_after)
-            && let Some(range) = self.received.missing()
-        {
-            self.asked = range.last;
-            events.push(LinkEvent::Transmit(FrameContents::Resend {
-                stream: self.stream,
-                range,
-            }));
-        }
-    }
+/// Answered requests for missing parts, since a time.
+#[derive(Clone, Copy, Debug)]
+struct AnsweredRequests {
+    since: MonotonicTime,
+    count: u32,
 }
 
 /// The link with one peer.
 #[derive(Debug)]
 pub(crate) struct PeerLink {
     sent: SentMessages,
-    incoming: IncomingStream,
-    /// The peer's messages to all; none until the peer has told where they begin for this server.
-    incoming_all: Option<IncomingStream>,
-    /// This server's last message to all that precedes the peer.
-    all_start: MessageSeq,
-    /// This server's last message to all that the peer has acknowledged.
-    all_acknowledged: MessageSeq,
-    asking_start: Retry,
+    received: ReceivedMessages,
+    partial: PartialMessage,
+    intake: Intake,
+    asking: Retry,
+    /// The last part that was asked for.
+    asked: MessageSeq,
     telling_last: Retry,
-    /// The peer's last message that this server has acknowledged.
+    /// The peer's last part that this server has acknowledged.
     acknowledged: MessageSeq,
     acknowledge_at: Option<MonotonicTime>,
-    /// Answered requests for missing messages, since a time.
-    resends: (MonotonicTime, u32),
+    /// Bytes that were taken in order since then.
+    unacknowledged_bytes: usize,
+    /// Time since which the peer has acknowledged nothing of what is kept for it.
+    unanswered_since: Option<MonotonicTime>,
+    answered: AnsweredRequests,
 }
 
 impl PeerLink {
-    pub(crate) fn new(
-        all_start: MessageSeq,
-        now: MonotonicTime,
-        settings: &LinkSettings,
-    ) -> PeerLink {
-        let mut asking_start = Retry::default();
-        asking_start.begin(now, settings.repeat_after);
+    pub(crate) fn new(now: MonotonicTime, settings: &LinkSettings) -> PeerLink {
         PeerLink {
             sent: SentMessages::new(settings.window),
-            incoming: IncomingStream::new(LinkStream::Pair, MessageSeq::default(), settings),
-            incoming_all: None,
-            all_start,
-            all_acknowledged: all_start,
-            asking_start,
+            received: ReceivedMessages::new(settings.early),
+            partial: PartialMessage::default(),
+            intake: Intake::Open,
+            asking: Retry::default(),
+            asked: MessageSeq::default(),
             telling_last: Retry::default(),
             acknowledged: MessageSeq::default(),
             acknowledge_at: None,
-            resends: (now, 0),
+            unacknowledged_bytes: 0,
+            unanswered_since: None,
+            answered: AnsweredRequests {
+                since: now,
+                count: 0,
+            },
         }
     }
 
@@ -131,107 +100,97 @@ impl PeerLink {
         settings: &LinkSettings,
         events: &mut Vec<LinkEvent>,
     ) -> Result<(), WindowFull> {
-        let seq = self.sent.add(body.clone())?;
+        self.sent.add(parts(body, settings.max_part_bytes))?;
         self.telling_last
             .begin(now + settings.repeat_after, settings.repeat_after);
-        events.push(LinkEvent::Transmit(FrameContents::Message {
-            stream: LinkStream::Pair,
-            seq,
-            body,
-        }));
+        self.unanswered_since.get_or_insert(now);
+        self.transmit(settings, events);
         Ok(())
     }
 
-    /// Processes a frame of the peer. `all` are this server's messages to all.
+    /// Transmits what may be on its way.
+    fn transmit(&mut self, settings: &LinkSettings, events: &mut Vec<LinkEvent>) {
+        while let Some((seq, part)) = self.sent.next_to_transmit(settings.max_transmitted_bytes) {
+            events.push(part_frame(seq, part));
+        }
+    }
+
+    /// Processes a frame of the peer.
     pub(crate) fn receive(
         &mut self,
         contents: FrameContents,
-        all: &SentMessages,
         now: MonotonicTime,
         settings: &LinkSettings,
         events: &mut Vec<LinkEvent>,
     ) {
         match contents {
-            FrameContents::Message { stream, seq, body } => {
-                if let Some(incoming) = self.incoming(stream) {
-                    incoming.received.take(seq, body);
-                    self.advance(stream, now, settings, events);
-                }
+            FrameContents::Message { seq, part, body } => {
+                self.received.take(seq, SentPart { part, body });
+                self.advance(now, settings, events);
             }
-            FrameContents::Last { stream, seq } => {
-                if let Some(incoming) = self.incoming(stream) {
-                    incoming.received.told_last(seq);
-                    let through = incoming.received.passed();
-                    match stream {
-                        LinkStream::Pair => self.acknowledge_at = Some(now),
-                        LinkStream::All => {
-                            events.push(LinkEvent::Transmit(FrameContents::Acknowledge {
-                                stream,
-                                through,
-                            }))
-                        }
-                    }
-                    self.advance(stream, now, settings, events);
-                }
+            FrameContents::Last { seq } => {
+                self.received.told_last(seq);
+                self.acknowledge_at = Some(now);
+                self.advance(now, settings, events);
             }
-            FrameContents::Lost { stream, through } => {
-                if let Some(incoming) = self.incoming(stream) {
-                    incoming.received.give_up(through);
-                    self.advance(stream, now, settings, events);
+            FrameContents::Acknowledge { through } => {
+                let before = self.sent.acknowledged();
+                self.sent.acknowledge(through);
+                if !self.sent.has_kept() {
+                    self.telling_last.end();
+                    self.unanswered_since = None;
+                } else if self.sent.acknowledged() > before {
+                    self.unanswered_since = Some(now);
                 }
+                self.transmit(settings, events);
             }
-            FrameContents::Acknowledge { stream, through } => match stream {
-                LinkStream::Pair => {
-                    self.sent.acknowledge(through);
-                    if !self.sent.has_kept() {
-                        self.telling_last.end();
-                    }
-                }
-                LinkStream::All => {
-                    // Of what was never sent nothing can have arrived.
-                    let through = through.min(all.last());
-                    self.all_acknowledged = self.all_acknowledged.max(through);
-                }
-            },
-            FrameContents::Resend { stream, range } => {
-                self.resend(stream, range, all, now, settings, events);
-            }
-            FrameContents::AskStart => events.push(LinkEvent::Transmit(FrameContents::Start {
-                after: self.all_start,
-                last: all.last(),
-            })),
-            FrameContents::Start { after, last } => {
-                self.asking_start.end();
-                if self.incoming_all.is_none() {
-                    let mut incoming = IncomingStream::new(LinkStream::All, after, settings);
-                    incoming.received.told_last(last);
-                    self.incoming_all = Some(incoming);
-                    self.advance(LinkStream::All, now, settings, events);
-                }
-            }
+            FrameContents::Resend { range } => self.resend(range, now, settings, events),
         }
     }
 
-    fn incoming(&mut self, stream: LinkStream) -> Option<&mut IncomingStream> {
-        match stream {
-            LinkStream::Pair => Some(&mut self.incoming),
-            LinkStream::All => self.incoming_all.as_mut(),
-        }
+    /// Stops the delivery of messages.
+    pub(crate) fn pause(&mut self) {
+        self.intake = Intake::Paused;
     }
 
-    fn advance(
+    /// Delivers messages again.
+    pub(crate) fn resume(
         &mut self,
-        stream: LinkStream,
         now: MonotonicTime,
         settings: &LinkSettings,
         events: &mut Vec<LinkEvent>,
     ) {
-        if let Some(incoming) = self.incoming(stream) {
-            incoming.advance(now, settings, events);
+        self.intake = Intake::Open;
+        self.advance(now, settings, events);
+    }
+
+    /// Delivers what is in order, asks for what is missing, and acknowledges.
+    fn advance(
+        &mut self,
+        now: MonotonicTime,
+        settings: &LinkSettings,
+        events: &mut Vec<LinkEvent>,
+    ) {
+        while self.intake == Intake::Open
+            && let Some(part) = self.received.next_in_order()
+        {
+            self.unacknowledged_bytes = self.unacknowledged_bytes.saturating_add(part.body.len());
+            events.extend(self.assemble(part, settings.max_message_bytes));
         }
-        let passed = self.incoming.received.passed();
-        let open = self.acknowledged.until(passed);
-        if open >= settings.acknowledge_each {
+        if self.received.passed() >= self.asked {
+            // The next gap is another one, and is asked for at once.
+            self.asking.end();
+        }
+        if self.received.missing().is_some() {
+            self.asking.begin(now, settings.repeat_after);
+        } else {
+            self.asking.end();
+        }
+        self.ask(now, settings, events);
+        let open = self.acknowledged.until(self.received.passed());
+        if open >= settings.acknowledge_each
+            || self.unacknowledged_bytes >= settings.acknowledge_each_bytes
+        {
             self.acknowledge_at = Some(now);
         } else if open > 0 && self.acknowledge_at.is_none() {
             self.acknowledge_at = Some(now + settings.acknowledge_after);
@@ -239,62 +198,76 @@ impl PeerLink {
         self.acknowledge(now, events);
     }
 
-    fn acknowledge(&mut self, now: MonotonicTime, events: &mut Vec<LinkEvent>) {
-        if self.acknowledge_at.is_some_and(|at| at <= now) {
-            self.acknowledge_at = None;
-            self.acknowledged = self.incoming.received.passed();
-            events.push(LinkEvent::Transmit(FrameContents::Acknowledge {
-                stream: LinkStream::Pair,
-                through: self.acknowledged,
-            }));
+    /// Adds a part to its message. Returns the message with its last part.
+    fn assemble(&mut self, part: SentPart, max_bytes: usize) -> Option<LinkEvent> {
+        let SentPart { part, body } = part;
+        self.partial = match mem::take(&mut self.partial) {
+            // Most messages have one part, which is not copied.
+            PartialMessage::Kept(bytes)
+                if bytes.is_empty() && part == MessagePart::Final && body.len() <= max_bytes =>
+            {
+                return Some(LinkEvent::Deliver(body));
+            }
+            PartialMessage::Kept(mut bytes) if bytes.len() + body.len() <= max_bytes => {
+                bytes.extend_from_slice(&body);
+                PartialMessage::Kept(bytes)
+            }
+            PartialMessage::Kept(bytes) => PartialMessage::Dropped(bytes.len() + body.len()),
+            PartialMessage::Dropped(count) => {
+                PartialMessage::Dropped(count.saturating_add(body.len()))
+            }
+        };
+        if part == MessagePart::Continued {
+            return None;
+        }
+        Some(match mem::take(&mut self.partial) {
+            PartialMessage::Kept(bytes) => LinkEvent::Deliver(bytes.into()),
+            PartialMessage::Dropped(count) => LinkEvent::TooLong(count),
+        })
+    }
+
+    fn ask(&mut self, now: MonotonicTime, settings: &LinkSettings, events: &mut Vec<LinkEvent>) {
+        if self.asking.is_due(now, settings.max_repeat_after)
+            && let Some(range) = self.received.missing()
+        {
+            self.asked = range.last;
+            events.push(LinkEvent::Transmit(FrameContents::Resend { range }));
         }
     }
 
-    /// Answers a request for messages. A peer that asks too often gets no answer, and asks again
-    /// later.
+    fn acknowledge(&mut self, now: MonotonicTime, events: &mut Vec<LinkEvent>) {
+        if self.acknowledge_at.is_some_and(|at| at <= now) {
+            self.acknowledge_at = None;
+            self.unacknowledged_bytes = 0;
+            self.acknowledged = self.received.passed();
+            let through = self.acknowledged;
+            events.push(LinkEvent::Transmit(FrameContents::Acknowledge { through }));
+        }
+    }
+
+    /// Answers a request for parts. A peer that asks too often gets no answer, and asks again later.
     fn resend(
         &mut self,
-        stream: LinkStream,
         range: MessageRange,
-        all: &SentMessages,
         now: MonotonicTime,
         settings: &LinkSettings,
         events: &mut Vec<LinkEvent>,
     ) {
-        let (since, count) = self.resends;
-        self.resends = if now >= since + settings.repeat_after {
-            (now, 1)
-        } else {
-            (since, count.saturating_add(1))
-        };
-        if self.resends.1 > MAX_RESENDS {
+        if now >= self.answered.since + settings.repeat_after {
+            self.answered = AnsweredRequests {
+                since: now,
+                count: 0,
+            };
+        }
+        self.answered.count = self.answered.count.saturating_add(1);
+        if self.answered.count > MAX_RESENDS {
             return;
         }
-        let (kept, begin) = match stream {
-            LinkStream::Pair => (&self.sent, MessageSeq::default()),
-            LinkStream::All => (all, self.all_start),
-        };
-        let range = MessageRange {
-            first: range.first.max(begin.next()),
-            last: range.last,
-        };
-        let forgotten = kept.forgotten();
-        if range.first <= forgotten {
-            events.push(LinkEvent::Transmit(FrameContents::Lost {
-                stream,
-                through: forgotten,
-            }));
-        }
         events.extend(
-            kept.kept_within(range)
-                .take(usize::from(ReceivedMessages::MAX_ASKED))
-                .map(|(seq, body)| {
-                    LinkEvent::Transmit(FrameContents::Message {
-                        stream,
-                        seq,
-                        body: body.clone(),
-                    })
-                }),
+            self.sent
+                .kept_within(range)
+                .take(ReceivedMessages::MAX_ASKED.into())
+                .map(|(seq, part)| part_frame(seq, part.clone())),
         );
     }
 
@@ -305,36 +278,19 @@ impl PeerLink {
         settings: &LinkSettings,
         events: &mut Vec<LinkEvent>,
     ) {
-        if self.asking_start.is_due(now, settings.max_repeat_after) {
-            events.push(LinkEvent::Transmit(FrameContents::AskStart));
-        }
         if self.telling_last.is_due(now, settings.max_repeat_after) {
-            events.push(LinkEvent::Transmit(FrameContents::Last {
-                stream: LinkStream::Pair,
-                seq: self.sent.last(),
-            }));
+            let seq = self.sent.transmitted();
+            events.push(LinkEvent::Transmit(FrameContents::Last { seq }));
         }
-        self.incoming.ask(now, settings, events);
-        if let Some(incoming) = &mut self.incoming_all {
-            incoming.ask(now, settings, events);
-        }
+        self.ask(now, settings, events);
         self.acknowledge(now, events);
-    }
-
-    /// Returns true if the peer has not acknowledged a message to all.
-    pub(crate) fn is_behind(&self, all: &SentMessages) -> bool {
-        self.all_acknowledged < all.last()
     }
 
     /// Returns the time at which something is due.
     pub(crate) fn due_at(&self) -> Option<MonotonicTime> {
         [
-            self.asking_start.at(),
             self.telling_last.at(),
-            self.incoming.asking.at(),
-            self.incoming_all
-                .as_ref()
-                .and_then(|incoming| incoming.asking.at()),
+            self.asking.at(),
             self.acknowledge_at,
         ]
         .into_iter()
@@ -342,22 +298,45 @@ impl PeerLink {
         .min()
     }
 
-    /// Returns the numbers of messages of the peer that came more than once, and that were lost.
-    pub(crate) fn counts(&self) -> PeerCounts {
-        let all = self.incoming_all.as_ref().map(|all| &all.received);
-        let pair = &self.incoming.received;
-        PeerCounts {
-            repeated: pair.repeated() + all.map_or(0, ReceivedMessages::repeated),
-            lost: pair.lost() + all.map_or(0, ReceivedMessages::lost),
-        }
+    /// Returns the time since which the peer has acknowledged nothing of what it was sent; `None` if it
+    /// has acknowledged everything.
+    pub(crate) fn unanswered_since(&self) -> Option<MonotonicTime> {
+        self.unanswered_since
+    }
+
+    /// Returns true if the peer has acknowledged everything.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.sent.has_kept()
+    }
+
+    /// Returns the number of parts of the peer's messages that came more than once.
+    pub(crate) fn repeated(&self) -> u64 {
+        self.received.repeated()
     }
 }
 
-/// Counts of one peer's messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PeerCounts {
-    /// Messages that came more than once. They were delivered once.
-    pub repeated: u64,
-    /// Messages that were lost.
-    pub lost: u64,
+fn part_frame(seq: MessageSeq, part: SentPart) -> LinkEvent {
+    let SentPart { part, body } = part;
+    LinkEvent::Transmit(FrameContents::Message { seq, part, body })
+}
+
+/// Cuts a message into parts.
+fn parts(body: Arc<[u8]>, max_bytes: usize) -> Vec<SentPart> {
+    let max_bytes = max_bytes.max(1);
+    if body.len() <= max_bytes {
+        let part = MessagePart::Final;
+        return vec![SentPart { part, body }];
+    }
+    let count = body.len().div_ceil(max_bytes);
+    body.chunks(max_bytes)
+        .enumerate()
+        .map(|(index, bytes)| SentPart {
+            part: if index + 1 == count {
+                MessagePart::Final
+            } else {
+                MessagePart::Continued
+            },
+            body: Arc::from(bytes),
+        })
+        .collect()
 }

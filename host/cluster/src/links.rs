@@ -1,8 +1,7 @@
 //! The links of this server with all others.
 use crate::{
-    FrameContents, LinkStream, SentMessages, ServerFrame, StreamLimits, WindowFull,
-    link::{LinkEvent, PeerCounts, PeerLink},
-    retry::Retry,
+    FrameContents, ServerFrame, StreamLimits, WindowFull,
+    link::{LinkEvent, PeerLink},
 };
 use peal_core::{MonotonicTime, group::ServerId};
 use std::{
@@ -12,27 +11,29 @@ use std::{
 };
 use thiserror::Error;
 
-/// Number of times that the last message to all is told to all. After that only those are told that have
-/// not acknowledged it.
-const TOLD_TO_ALL: u32 = 2;
-
 /// Limits and times of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkSettings {
-    /// Limits of the messages to one peer that it has not acknowledged.
+    /// Maximum bytes of a message in one frame. Longer messages are cut into parts.
+    pub max_part_bytes: usize,
+    /// Maximum bytes of a message.
+    pub max_message_bytes: usize,
+    /// Limits of the parts for one peer that it has not acknowledged.
     pub window: StreamLimits,
-    /// Limits of the messages to all that are kept to be sent again.
-    pub history: StreamLimits,
-    /// Limits of the messages of one peer that came before earlier ones.
+    /// Maximum bytes of these parts that are on their way to the peer.
+    pub max_transmitted_bytes: usize,
+    /// Limits of the parts of one peer that came before earlier ones, or wait for room.
     pub early: StreamLimits,
     /// Time after which an unanswered question is repeated. It doubles up to the next one.
     pub repeat_after: Duration,
     /// Greatest time after which an unanswered question is repeated.
     pub max_repeat_after: Duration,
-    /// Greatest time until a message is acknowledged.
+    /// Greatest time until a part is acknowledged.
     pub acknowledge_after: Duration,
-    /// Number of messages that are acknowledged at once.
+    /// Number of parts that are acknowledged at once.
     pub acknowledge_each: u64,
+    /// Bytes of parts that are acknowledged at once.
+    pub acknowledge_each_bytes: usize,
 }
 
 impl Default for LinkSettings {
@@ -42,70 +43,57 @@ impl Default for LinkSettings {
             max_bytes,
         };
         LinkSettings {
+            max_part_bytes: 512 << 10,
+            max_message_bytes: 256 << 20,
             window: limits(65_536, 64 << 20),
-            history: limits(65_536, 64 << 20),
+            max_transmitted_bytes: 8 << 20,
             early: limits(4096, 16 << 20),
             repeat_after: Duration::from_millis(200),
             max_repeat_after: Duration::from_secs(5),
             acknowledge_after: Duration::from_millis(100),
             acknowledge_each: 64,
+            acknowledge_each_bytes: 1 << 20,
         }
     }
-}
-
-/// Recipient of a frame.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Recipient {
-    /// All other servers.
-    All,
-    /// One server.
-    One(ServerId),
 }
 
 /// Result of a call of [`Links`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum LinkOutput {
     /// A frame for the network.
-    Transmit {
-        /// Its recipient.
-        to: Recipient,
-        /// The frame.
-        frame: ServerFrame,
-    },
-    /// A message for this server. Those of one stream come in order, each once.
+    Transmit(ServerFrame),
+    /// A message for this server. Those of one sender come in order, each once.
     Deliver {
         /// The sender.
         from: ServerId,
-        /// Its stream.
-        stream: LinkStream,
         /// The encoded message.
         body: Arc<[u8]>,
     },
-    /// Messages that were lost, because the sender does not keep them any more.
-    Lost {
+    /// A message for this server was dropped, because it has more bytes than a message may have.
+    TooLong {
         /// The sender.
         from: ServerId,
-        /// The stream.
-        stream: LinkStream,
-        /// Their number.
-        count: u64,
+        /// Length of the message in bytes.
+        bytes: usize,
     },
 }
 
-/// Error for a frame of a server that has not joined, or has left.
+/// Error for a frame that is not for this server, or not of one that it knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("frame of server {}, which has not joined or has left", .0.0)]
-pub struct UnknownServer(pub ServerId);
+pub enum MisdirectedFrame {
+    /// The sender has not joined, or has left.
+    #[error("frame of server {}, which has not joined or has left", .0.0)]
+    UnknownSender(ServerId),
+    /// The frame is for another server, such as an earlier one of this node.
+    #[error("frame for server {}, which this server is not", .0.0)]
+    OtherReceiver(ServerId),
+}
 
 /// The links of one server with all others.
 #[derive(Debug)]
 pub struct Links {
     me: ServerId,
     settings: LinkSettings,
-    /// Messages of this server to all.
-    all: SentMessages,
-    telling_last: Retry,
-    told_to_all: u32,
     peers: BTreeMap<ServerId, PeerLink>,
     /// Times at which something is due, one for each peer that has any.
     due: BTreeSet<(MonotonicTime, ServerId)>,
@@ -118,9 +106,6 @@ impl Links {
         Links {
             me,
             settings,
-            all: SentMessages::new(settings.history),
-            telling_last: Retry::default(),
-            told_to_all: 0,
             peers: BTreeMap::new(),
             due: BTreeSet::new(),
             outputs: VecDeque::new(),
@@ -129,20 +114,18 @@ impl Links {
 
     /// Adds a server that has joined.
     pub fn join(&mut self, id: ServerId, now: MonotonicTime) {
-        if id == self.me || self.peers.contains_key(&id) {
-            return;
+        if id != self.me {
+            let settings = self.settings;
+            self.peers
+                .entry(id)
+                .or_insert_with(|| PeerLink::new(now, &settings));
         }
-        let link = PeerLink::new(self.all.last(), now, &self.settings);
-        self.due.extend(link.due_at().map(|at| (at, id)));
-        self.peers.insert(id, link);
-        self.elapse(now);
     }
 
     /// Removes a server that has left. Messages for it are dropped.
     pub fn leave(&mut self, id: ServerId) {
         if let Some(link) = self.peers.remove(&id) {
-            self.due
-                .retain(|(at, peer)| *peer != id || Some(*at) != link.due_at());
+            link.due_at().map(|at| self.due.remove(&(at, id)));
         }
     }
 
@@ -158,38 +141,41 @@ impl Links {
         now: MonotonicTime,
     ) -> Result<(), WindowFull> {
         let settings = self.settings;
-        self.with_peer(to, |link, _, events| {
-            link.send(body, now, &settings, events)
-        })
-        .unwrap_or(Ok(()))
-    }
-
-    /// Sends a message to all others.
-    pub fn send_to_all(&mut self, body: Arc<[u8]>, now: MonotonicTime) {
-        // A server that joins later takes only what follows.
-        if self.peers.is_empty() {
-            return;
-        }
-        let seq = self.all.add_in_place_of_oldest(body.clone());
-        self.told_to_all = 0;
-        self.telling_last.end();
-        self.telling_last
-            .begin(now + self.settings.repeat_after, self.settings.repeat_after);
-        let stream = LinkStream::All;
-        self.transmit(Recipient::All, FrameContents::Message { stream, seq, body });
+        self.with_peer(to, |link, events| link.send(body, now, &settings, events))
+            .unwrap_or(Ok(()))
     }
 
     /// Processes a frame.
     ///
     /// # Errors
     ///
-    /// Fails if its sender is not known; it may be known later, and sends again what is asked for.
-    pub fn receive(&mut self, frame: ServerFrame, now: MonotonicTime) -> Result<(), UnknownServer> {
+    /// Fails if it is not for this server, or if its sender is not known; that one may be known later,
+    /// and sends again what is asked for.
+    pub fn receive(
+        &mut self,
+        frame: ServerFrame,
+        now: MonotonicTime,
+    ) -> Result<(), MisdirectedFrame> {
+        if frame.to != self.me {
+            return Err(MisdirectedFrame::OtherReceiver(frame.to));
+        }
         let settings = self.settings;
-        self.with_peer(frame.from, |link, all, events| {
-            link.receive(frame.contents, all, now, &settings, events);
+        self.with_peer(frame.from, |link, events| {
+            link.receive(frame.contents, now, &settings, events);
         })
-        .ok_or(UnknownServer(frame.from))
+        .ok_or(MisdirectedFrame::UnknownSender(frame.from))
+    }
+
+    /// Stops the delivery of a server's messages, for which there is no room. They are kept within
+    /// their limits, and the sender keeps what is not acknowledged.
+    pub fn pause(&mut self, of: ServerId) {
+        self.with_peer(of, |link, _| link.pause());
+    }
+
+    /// Delivers a server's messages again.
+    pub fn resume(&mut self, of: ServerId, now: MonotonicTime) {
+        let settings = self.settings;
+        self.with_peer(of, |link, events| link.resume(now, &settings, events));
     }
 
     /// Does what is due at this time.
@@ -198,39 +184,13 @@ impl Links {
         while let Some((at, id)) = self.due.first().copied()
             && at <= now
         {
-            self.with_peer(id, |link, _, events| link.elapse(now, &settings, events));
-        }
-        if self.telling_last.is_due(now, settings.max_repeat_after) {
-            self.tell_last();
-        }
-    }
-
-    /// Tells the last message to all to those that have not acknowledged it.
-    fn tell_last(&mut self) {
-        let behind: Vec<ServerId> = self
-            .peers
-            .iter()
-            .filter(|(_, link)| link.is_behind(&self.all))
-            .map(|(id, _)| *id)
-            .collect();
-        let (stream, seq) = (LinkStream::All, self.all.last());
-        let last = FrameContents::Last { stream, seq };
-        if behind.is_empty() {
-            self.telling_last.end();
-        } else if self.told_to_all < TOLD_TO_ALL {
-            self.told_to_all = self.told_to_all.saturating_add(1);
-            self.transmit(Recipient::All, last);
-        } else {
-            for id in behind {
-                self.transmit(Recipient::One(id), last.clone());
-            }
+            self.with_peer(id, |link, events| link.elapse(now, &settings, events));
         }
     }
 
     /// Returns the time of the next [`Links::elapse`].
     pub fn due_at(&self) -> Option<MonotonicTime> {
-        let first = self.due.first().map(|(at, _)| *at);
-        first.into_iter().chain(self.telling_last.at()).min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     /// Returns the next result of the calls so far.
@@ -238,49 +198,55 @@ impl Links {
         self.outputs.pop_front()
     }
 
-    /// Returns the counts of each peer's messages.
-    pub fn counts(&self) -> impl Iterator<Item = (ServerId, PeerCounts)> {
-        self.peers.iter().map(|(id, link)| (*id, link.counts()))
+    /// Returns the servers that have acknowledged nothing for this time, although they were sent
+    /// something.
+    pub fn unanswered_for(
+        &self,
+        time: Duration,
+        now: MonotonicTime,
+    ) -> impl Iterator<Item = ServerId> {
+        self.peers.iter().filter_map(move |(id, link)| {
+            let since = link.unanswered_since()?;
+            (since + time <= now).then_some(*id)
+        })
+    }
+
+    /// Returns true if all servers have acknowledged everything.
+    pub fn are_settled(&self) -> bool {
+        self.peers.values().all(PeerLink::is_settled)
+    }
+
+    /// Returns the number of parts of messages that came more than once. Each was taken once.
+    pub fn repeated(&self) -> u64 {
+        self.peers.values().map(PeerLink::repeated).sum()
     }
 
     /// Calls a function for the link with a peer, and takes over its results and its time.
     fn with_peer<T>(
         &mut self,
         id: ServerId,
-        call: impl FnOnce(&mut PeerLink, &SentMessages, &mut Vec<LinkEvent>) -> T,
+        call: impl FnOnce(&mut PeerLink, &mut Vec<LinkEvent>) -> T,
     ) -> Option<T> {
         let link = self.peers.get_mut(&id)?;
         let before = link.due_at();
         let mut events = Vec::new();
-        let result = call(link, &self.all, &mut events);
+        let result = call(link, &mut events);
         let after = link.due_at();
         if before != after {
             before.map(|at| self.due.remove(&(at, id)));
             self.due.extend(after.map(|at| (at, id)));
         }
-        for event in events {
-            match event {
-                LinkEvent::Transmit(contents) => self.transmit(Recipient::One(id), contents),
-                LinkEvent::Deliver(stream, body) => self.outputs.push_back(LinkOutput::Deliver {
-                    from: id,
-                    stream,
-                    body,
+        let me = self.me;
+        self.outputs
+            .extend(events.into_iter().map(|event| match event {
+                LinkEvent::Transmit(contents) => LinkOutput::Transmit(ServerFrame {
+                    from: me,
+                    to: id,
+                    contents,
                 }),
-                LinkEvent::Lost(stream, count) => self.outputs.push_back(LinkOutput::Lost {
-                    from: id,
-                    stream,
-                    count,
-                }),
-            }
-        }
+                LinkEvent::Deliver(body) => LinkOutput::Deliver { from: id, body },
+                LinkEvent::TooLong(bytes) => LinkOutput::TooLong { from: id, bytes },
+            }));
         Some(result)
-    }
-
-    fn transmit(&mut self, to: Recipient, contents: FrameContents) {
-        let from = self.me;
-        self.outputs.push_back(LinkOutput::Transmit {
-            to,
-            frame: ServerFrame { from, contents },
-        });
     }
 }

@@ -1,7 +1,8 @@
 //! Frames of this version, of others, and bytes that are none.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_cluster::{
-    FrameContents, FrameRefusal, LinkStream, MessageRange, MessageSeq, ProtocolVersion, ServerFrame,
+    FrameContents, FrameRefusal, MessagePart, MessageRange, MessageSeq, ProtocolVersion,
+    ServerFrame,
 };
 use peal_core::group::ServerId;
 use peal_frames::{CodecError, FrameLimit, named_bytes};
@@ -15,37 +16,37 @@ fn header(major: u8, minor: u8) -> Vec<u8> {
     vec![b'P', b'L', major, minor]
 }
 
-fn stream() -> impl Strategy<Value = LinkStream> {
-    prop_oneof![Just(LinkStream::Pair), Just(LinkStream::All)]
-}
-
 fn contents() -> impl Strategy<Value = FrameContents> {
     let seq = || any::<u64>().prop_map(MessageSeq);
+    let part = prop_oneof![Just(MessagePart::Continued), Just(MessagePart::Final)];
     prop_oneof![
-        (stream(), seq(), prop::collection::vec(any::<u8>(), 0..500)).prop_map(
-            |(stream, seq, body)| FrameContents::Message {
-                stream,
+        (seq(), part, prop::collection::vec(any::<u8>(), 0..500)).prop_map(|(seq, part, body)| {
+            FrameContents::Message {
                 seq,
-                body: Arc::from(body)
+                part,
+                body: Arc::from(body),
             }
-        ),
-        (stream(), seq()).prop_map(|(stream, seq)| FrameContents::Last { stream, seq }),
-        (stream(), seq())
-            .prop_map(|(stream, through)| FrameContents::Acknowledge { stream, through }),
-        (stream(), seq(), seq()).prop_map(|(stream, first, last)| FrameContents::Resend {
-            stream,
+        }),
+        seq().prop_map(|seq| FrameContents::Last { seq }),
+        seq().prop_map(|through| FrameContents::Acknowledge { through }),
+        (seq(), seq()).prop_map(|(first, last)| FrameContents::Resend {
             range: MessageRange { first, last }
         }),
-        (stream(), seq()).prop_map(|(stream, through)| FrameContents::Lost { stream, through }),
-        Just(FrameContents::AskStart),
-        (seq(), seq()).prop_map(|(after, last)| FrameContents::Start { after, last }),
     ]
+}
+
+fn frame(contents: FrameContents) -> ServerFrame {
+    ServerFrame {
+        from: ServerId(1),
+        to: ServerId(2),
+        contents,
+    }
 }
 
 proptest! {
     #[test]
-    fn frames_are_decoded_as_encoded(from: u32, contents in contents()) {
-        let frame = ServerFrame { from: ServerId(from), contents };
+    fn frames_are_decoded_as_encoded(from: u32, to: u32, contents in contents()) {
+        let frame = ServerFrame { from: ServerId(from), to: ServerId(to), contents };
         let bytes = frame.encode(LIMIT).unwrap();
         prop_assert_eq!(ServerFrame::decode(&bytes, LIMIT).unwrap(), frame);
     }
@@ -57,8 +58,7 @@ proptest! {
         changed in 0..600_usize,
         byte: u8,
     ) {
-        let frame = ServerFrame { from: ServerId(1), contents };
-        let mut bytes = frame.encode(LIMIT).unwrap();
+        let mut bytes = frame(contents).encode(LIMIT).unwrap();
         if let Some(place) = bytes.get_mut(changed) {
             *place = byte;
         }
@@ -71,26 +71,22 @@ proptest! {
 #[derive(Serialize)]
 struct LaterFrame {
     from: ServerId,
+    to: ServerId,
     contents: LaterContents,
     priority: u8,
 }
 
 #[derive(Serialize)]
 enum LaterContents {
-    Last {
-        stream: LinkStream,
-        seq: MessageSeq,
-        sent_at: u64,
-    },
-    Compressed {
-        body: Vec<u8>,
-    },
+    Last { seq: MessageSeq, sent_at: u64 },
+    Compressed { body: Vec<u8> },
 }
 
 fn later(contents: LaterContents) -> Result<ServerFrame, FrameRefusal> {
     let ProtocolVersion { major, minor } = ProtocolVersion::CURRENT;
     let frame = LaterFrame {
-        from: ServerId(7),
+        from: ServerId(1),
+        to: ServerId(2),
         contents,
         priority: 3,
     };
@@ -102,16 +98,10 @@ fn later(contents: LaterContents) -> Result<ServerFrame, FrameRefusal> {
 
 #[test]
 fn additional_fields_of_a_later_minor_version_are_ignored() {
-    let (stream, seq) = (LinkStream::All, MessageSeq(5));
+    let seq = MessageSeq(5);
     let sent_at = 12;
-    let frame = later(LaterContents::Last {
-        stream,
-        seq,
-        sent_at,
-    });
-    let contents = FrameContents::Last { stream, seq };
-    let from = ServerId(7);
-    assert_eq!(frame.unwrap(), ServerFrame { from, contents });
+    let decoded = later(LaterContents::Last { seq, sent_at });
+    assert_eq!(decoded.unwrap(), frame(FrameContents::Last { seq }));
 }
 
 #[test]
@@ -126,10 +116,8 @@ fn unknown_kind_of_a_later_minor_version_is_named() {
 
 #[test]
 fn other_major_version_is_refused_by_name() {
-    let frame = ServerFrame {
-        from: ServerId(1),
-        contents: FrameContents::AskStart,
-    };
+    let seq = MessageSeq(1);
+    let frame = frame(FrameContents::Last { seq });
     let mut bytes = header(2, 9);
     bytes.extend(frame.encode(LIMIT).unwrap().into_iter().skip(4));
     let text = ServerFrame::decode(&bytes, LIMIT).unwrap_err().to_string();
@@ -149,14 +137,11 @@ fn bytes_that_are_no_frame_are_refused() {
 
 #[test]
 fn frames_beyond_the_limit_are_neither_encoded_nor_decoded() {
-    let frame = ServerFrame {
-        from: ServerId(1),
-        contents: FrameContents::Message {
-            stream: LinkStream::Pair,
-            seq: MessageSeq(1),
-            body: Arc::from(vec![0; 2000]),
-        },
-    };
+    let frame = frame(FrameContents::Message {
+        seq: MessageSeq(1),
+        part: MessagePart::Final,
+        body: Arc::from(vec![0; 2000]),
+    });
     let error = frame.encode(LIMIT).unwrap_err();
     assert!(matches!(error, CodecError::TooLong { max: 1000, .. }));
     let bytes = frame.encode(FrameLimit::default()).unwrap();

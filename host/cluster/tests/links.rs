@@ -6,13 +6,17 @@
     reason = "a test may panic"
 )]
 use peal_cluster::{
-    FrameContents, LinkOutput, LinkSettings, LinkStream, Links, MessageRange, MessageSeq,
-    Recipient, ServerFrame, StreamLimits, UnknownServer,
+    FrameContents, LinkOutput, LinkSettings, Links, MessagePart, MessageRange, MessageSeq,
+    MisdirectedFrame, ServerFrame, StreamLimits,
 };
 use peal_core::{MonotonicTime, group::ServerId};
 use peal_frames::FrameLimit;
 use proptest::prelude::*;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Maximum number of servers.
 const SERVERS: u32 = 4;
@@ -40,21 +44,24 @@ impl Numbers {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join,
-    Send(u32, u32),
-    SendToAll(u32),
-    Pause(u64),
+    Send(u32, u32, usize),
+    /// A server has no room for the messages of another one, or has room again.
+    Refuse(u32, u32),
+    Accept(u32, u32),
+    Pass(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => Just(Step::Join),
-        6 => (0..SERVERS, 0..SERVERS).prop_map(|(from, to)| Step::Send(from, to)),
-        6 => (0..SERVERS).prop_map(Step::SendToAll),
-        3 => (0..2_000_u64).prop_map(Step::Pause),
+        9 => (0..SERVERS, 0..SERVERS, 8..100_usize).prop_map(|(from, to, len)| Step::Send(from, to, len)),
+        1 => (0..SERVERS, 0..SERVERS).prop_map(|(at, of)| Step::Refuse(at, of)),
+        1 => (0..SERVERS, 0..SERVERS).prop_map(|(at, of)| Step::Accept(at, of)),
+        3 => (0..2_000_u64).prop_map(Step::Pass),
     ]
 }
 
-type Way = (ServerId, ServerId, LinkStream);
+type Way = (ServerId, ServerId);
 
 /// Servers, the frames between them, and what was sent and delivered.
 struct Network {
@@ -67,9 +74,11 @@ struct Network {
     numbers: Numbers,
     /// Share of frames in percent that are lost, and as many that are repeated.
     faults: u64,
-    sent: BTreeMap<Way, Vec<u64>>,
-    delivered: BTreeMap<Way, Vec<u64>>,
-    lost: BTreeMap<Way, u64>,
+    /// Numbers and lengths of messages.
+    sent: BTreeMap<Way, Vec<(u64, usize)>>,
+    delivered: BTreeMap<Way, Vec<(u64, usize)>>,
+    /// Pairs of which the second has no room for messages of the first.
+    refusing: BTreeSet<Way>,
     next: u64,
 }
 
@@ -85,7 +94,7 @@ impl Network {
             faults,
             sent: BTreeMap::new(),
             delivered: BTreeMap::new(),
-            lost: BTreeMap::new(),
+            refusing: BTreeSet::new(),
             next: 0,
         }
     }
@@ -109,40 +118,58 @@ impl Network {
         (count > 0).then(|| ServerId(number % count + 1))
     }
 
-    fn message(&mut self) -> (u64, Arc<[u8]>) {
-        self.next += 1;
-        (self.next, Arc::from(self.next.to_le_bytes()))
+    /// Returns two different servers.
+    fn way(&self, from: u32, to: u32) -> Option<Way> {
+        let way = (self.server(from)?, self.server(to)?);
+        (way.0 != way.1).then_some(way)
     }
 
     fn run(&mut self, step: Step) {
-        let now = MonotonicTime(self.now);
         match step {
             Step::Join => self.join(),
-            Step::Send(from, to) => {
-                let (Some(from), Some(to)) = (self.server(from), self.server(to)) else {
-                    return;
-                };
-                let (number, body) = self.message();
-                let sent = self.servers.get_mut(&from).unwrap().send(to, body, now);
-                if from != to && sent.is_ok() {
-                    let way = (from, to, LinkStream::Pair);
-                    self.sent.entry(way).or_default().push(number);
+            Step::Send(from, to, len) => {
+                if let Some(way) = self.way(from, to) {
+                    self.send(way, len);
                 }
             }
-            Step::SendToAll(from) => {
-                let Some(from) = self.server(from) else {
-                    return;
-                };
-                let (number, body) = self.message();
-                self.servers.get_mut(&from).unwrap().send_to_all(body, now);
-                for to in self.servers.keys().filter(|to| **to != from) {
-                    let way = (from, *to, LinkStream::All);
-                    self.sent.entry(way).or_default().push(number);
+            Step::Refuse(at, of) => {
+                if let Some((of, at)) = self.way(of, at) {
+                    self.refusing.insert((of, at));
+                    self.servers.get_mut(&at).unwrap().pause(of);
                 }
             }
-            Step::Pause(millis) => return self.pass(millis),
+            Step::Accept(at, of) => {
+                if let Some(way) = self.way(of, at) {
+                    self.accept(way);
+                }
+            }
+            Step::Pass(millis) => return self.pass(millis),
         }
         self.collect();
+    }
+
+    fn send(&mut self, way: Way, len: usize) {
+        self.next += 1;
+        let number = self.next;
+        // The bytes after the number show parts of different messages that are joined.
+        let bytes: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(len).collect();
+        let (from, to) = way;
+        let links = self.servers.get_mut(&from).unwrap();
+        if links
+            .send(to, Arc::from(bytes), MonotonicTime(self.now))
+            .is_ok()
+        {
+            self.sent.entry(way).or_default().push((number, len));
+        }
+    }
+
+    fn accept(&mut self, way: Way) {
+        self.refusing.remove(&way);
+        let (of, at) = way;
+        self.servers
+            .get_mut(&at)
+            .unwrap()
+            .resume(of, MonotonicTime(self.now));
     }
 
     /// Gives the outputs of all servers to the network.
@@ -151,26 +178,23 @@ impl Network {
         for id in &ids {
             while let Some(output) = self.servers.get_mut(id).unwrap().next_output() {
                 match output {
-                    LinkOutput::Transmit { to, frame } => {
+                    LinkOutput::Transmit(frame) => {
+                        assert_eq!(frame.from, *id);
                         let bytes = frame.encode(FrameLimit::default()).unwrap();
-                        for other in ids.iter().filter(|other| *other != id) {
-                            if to == Recipient::All || to == Recipient::One(*other) {
-                                self.carry(*other, &bytes);
-                            }
-                        }
+                        self.carry(frame.to, &bytes);
                     }
-                    LinkOutput::Deliver { from, stream, body } => {
-                        let number = u64::from_le_bytes((*body).try_into().unwrap());
-                        let way = (from, *id, stream);
-                        self.delivered.entry(way).or_default().push(number);
+                    LinkOutput::Deliver { from, body } => {
+                        let way = (from, *id);
+                        assert!(!self.refusing.contains(&way), "delivered without room");
+                        let number = u64::from_le_bytes(body[..8].try_into().unwrap());
+                        let expected = number.to_le_bytes().into_iter().cycle();
+                        assert!(body.iter().copied().eq(expected.take(body.len())));
+                        self.delivered
+                            .entry(way)
+                            .or_default()
+                            .push((number, body.len()));
                     }
-                    LinkOutput::Lost {
-                        from,
-                        stream,
-                        count,
-                    } => {
-                        *self.lost.entry((from, *id, stream)).or_default() += count;
-                    }
+                    LinkOutput::TooLong { .. } => panic!("no message is too long"),
                 }
             }
         }
@@ -225,20 +249,34 @@ impl Network {
     /// Lets everything arrive.
     fn settle(&mut self) {
         self.faults = 0;
+        for way in self.refusing.clone() {
+            self.accept(way);
+        }
+        self.collect();
         self.pass(SETTLED);
         assert!(self.frames.is_empty(), "frames go on for ever");
         for (id, links) in &self.servers {
             assert_eq!(links.due_at(), None, "{id:?} waits for something for ever");
+            assert!(links.are_settled());
         }
     }
 }
 
-fn settings(history: usize) -> LinkSettings {
-    let mut settings = LinkSettings::default();
-    settings.history.max_messages = history;
-    settings.early.max_messages = 8;
-    settings.acknowledge_each = 3;
-    settings
+fn settings() -> LinkSettings {
+    LinkSettings {
+        max_part_bytes: 24,
+        early: limits(8, 1 << 20),
+        max_transmitted_bytes: 100,
+        acknowledge_each: 3,
+        ..LinkSettings::default()
+    }
+}
+
+fn limits(max_messages: usize, max_bytes: usize) -> StreamLimits {
+    StreamLimits {
+        max_messages,
+        max_bytes,
+    }
 }
 
 proptest! {
@@ -246,51 +284,25 @@ proptest! {
         std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300)
     ))]
 
-    /// With room for all messages nothing is lost, whatever the network does.
+    /// Nothing is lost, whatever the network does.
     #[test]
     fn messages_arrive_once_and_in_order(
         seed: u64,
         faults in 0..45_u64,
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let mut network = Network::new(seed, faults, settings(1000));
+        let mut network = Network::new(seed, faults, settings());
         network.join();
         network.join();
         steps.into_iter().for_each(|step| network.run(step));
         network.settle();
         prop_assert_eq!(network.delivered, network.sent);
-        prop_assert_eq!(network.lost, BTreeMap::new());
-    }
-
-    /// A sender that keeps little loses messages to all. They are counted, and the others keep their
-    /// order.
-    #[test]
-    fn messages_that_are_not_kept_are_counted(
-        seed: u64,
-        history in 1..6_usize,
-        steps in prop::collection::vec(step(), 1..120),
-    ) {
-        let mut network = Network::new(seed, 40, settings(history));
-        network.join();
-        network.join();
-        steps.into_iter().for_each(|step| network.run(step));
-        network.settle();
-        for (way, sent) in &network.sent {
-            let empty = Vec::new();
-            let delivered = network.delivered.get(way).unwrap_or(&empty);
-            let lost = network.lost.get(way).copied().unwrap_or_default();
-            prop_assert!(delivered.is_sorted_by(|one, next| one < next), "{:?}", delivered);
-            prop_assert!(delivered.iter().all(|number| sent.contains(number)));
-            prop_assert_eq!(delivered.len() as u64 + lost, sent.len() as u64, "{:?}", way);
-            if way.2 == LinkStream::Pair {
-                prop_assert_eq!(delivered, sent);
-            }
-        }
     }
 }
 
 const ONE: ServerId = ServerId(1);
 const TWO: ServerId = ServerId(2);
+const NOW: MonotonicTime = MonotonicTime(0);
 
 fn body(len: usize) -> Arc<[u8]> {
     Arc::from(vec![0; len])
@@ -299,123 +311,207 @@ fn body(len: usize) -> Arc<[u8]> {
 fn frame(contents: FrameContents) -> ServerFrame {
     ServerFrame {
         from: TWO,
+        to: ONE,
         contents,
     }
+}
+
+fn part(seq: u64, part: MessagePart, len: usize) -> ServerFrame {
+    frame(FrameContents::Message {
+        seq: MessageSeq(seq),
+        part,
+        body: body(len),
+    })
+}
+
+fn acknowledge(through: u64) -> ServerFrame {
+    let through = MessageSeq(through);
+    frame(FrameContents::Acknowledge { through })
+}
+
+/// Links of the first server with the second.
+fn linked(settings: LinkSettings) -> Links {
+    let mut links = Links::new(ONE, settings);
+    links.join(TWO, NOW);
+    links
 }
 
 fn outputs(links: &mut Links) -> Vec<LinkOutput> {
     std::iter::from_fn(|| links.next_output()).collect()
 }
 
+/// Takes the outputs, and returns the lengths of the messages for this server.
+fn delivered(links: &mut Links) -> Vec<usize> {
+    let body = |output: LinkOutput| match output {
+        LinkOutput::Deliver { body, .. } => Some(body.len()),
+        _ => None,
+    };
+    outputs(links).into_iter().filter_map(body).collect()
+}
+
 #[test]
 fn window_of_unacknowledged_messages_is_bounded() {
-    let settings = LinkSettings {
-        window: StreamLimits {
-            max_messages: 3,
-            max_bytes: 100,
-        },
+    let mut links = linked(LinkSettings {
+        window: limits(3, 100),
         ..LinkSettings::default()
-    };
-    let mut links = Links::new(ONE, settings);
-    let now = MonotonicTime(0);
-    links.join(TWO, now);
-    links.send(TWO, body(60), now).unwrap();
-    let full = links.send(TWO, body(60), now).unwrap_err();
+    });
+    links.send(TWO, body(60), NOW).unwrap();
+    let full = links.send(TWO, body(60), NOW).unwrap_err();
     assert_eq!((full.messages, full.bytes), (1, 60));
-    links.send(TWO, body(1), now).unwrap();
-    links.send(TWO, body(1), now).unwrap();
-    links.send(TWO, body(1), now).unwrap_err();
-    let through = MessageSeq(2);
-    links
-        .receive(
-            frame(FrameContents::Acknowledge {
-                stream: LinkStream::Pair,
-                through,
-            }),
-            now,
-        )
-        .unwrap();
-    links.send(TWO, body(60), now).unwrap();
+    links.send(TWO, body(1), NOW).unwrap();
+    links.send(TWO, body(1), NOW).unwrap();
+    links.send(TWO, body(1), NOW).unwrap_err();
+    links.receive(acknowledge(2), NOW).unwrap();
+    links.send(TWO, body(60), NOW).unwrap();
     // An acknowledgement of messages that were never sent changes nothing.
-    let through = MessageSeq(u64::MAX);
+    links.receive(acknowledge(u64::MAX), NOW).unwrap();
+    links.send(TWO, body(60), NOW).unwrap_err();
+    // A message beyond all limits is taken if it is alone.
+    links.receive(acknowledge(4), NOW).unwrap();
+    assert!(links.are_settled());
+    links.send(TWO, body(1000), NOW).unwrap();
+}
+
+#[test]
+fn bytes_on_their_way_are_bounded() {
+    let mut links = linked(LinkSettings {
+        max_part_bytes: 10,
+        max_transmitted_bytes: 35,
+        ..LinkSettings::default()
+    });
+    links.send(TWO, body(100), NOW).unwrap();
+    assert_eq!(outputs(&mut links).len(), 3);
+    // Parts that were not transmitted can be neither acknowledged nor asked for.
+    links.receive(acknowledge(4), NOW).unwrap();
+    let range = MessageRange {
+        first: MessageSeq(4),
+        last: MessageSeq(10),
+    };
     links
-        .receive(
-            frame(FrameContents::Acknowledge {
-                stream: LinkStream::Pair,
-                through,
-            }),
-            now,
-        )
+        .receive(frame(FrameContents::Resend { range }), NOW)
         .unwrap();
-    links.send(TWO, body(60), now).unwrap_err();
+    assert_eq!(outputs(&mut links), []);
+    links.receive(acknowledge(2), NOW).unwrap();
+    assert_eq!(outputs(&mut links).len(), 2);
 }
 
 #[test]
 fn early_messages_take_bounded_room() {
-    let settings = LinkSettings {
-        early: StreamLimits {
-            max_messages: 5,
-            max_bytes: 1000,
-        },
+    let mut links = linked(LinkSettings {
+        early: limits(5, 1000),
         ..LinkSettings::default()
-    };
-    let mut links = Links::new(ONE, settings);
-    let now = MonotonicTime(0);
-    links.join(TWO, now);
-    let message = |seq| FrameContents::Message {
-        stream: LinkStream::Pair,
-        seq: MessageSeq(seq),
-        body: body(10),
-    };
-    (2..100).for_each(|seq| links.receive(frame(message(seq)), now).unwrap());
-    links.receive(frame(message(u64::MAX)), now).unwrap();
-    links.receive(frame(message(1)), now).unwrap();
-    let is_delivery = |output: &LinkOutput| matches!(output, LinkOutput::Deliver { .. });
-    assert_eq!(
-        outputs(&mut links)
-            .iter()
-            .filter(|output| is_delivery(output))
-            .count(),
-        6
+    });
+    for seq in (2..100).chain([u64::MAX, 1]) {
+        links
+            .receive(part(seq, MessagePart::Final, 10), NOW)
+            .unwrap();
+    }
+    assert_eq!(delivered(&mut links).len(), 6);
+}
+
+#[test]
+fn messages_without_room_are_neither_delivered_nor_acknowledged() {
+    let mut links = linked(LinkSettings {
+        acknowledge_each: 1,
+        ..LinkSettings::default()
+    });
+    links.pause(TWO);
+    links.receive(part(1, MessagePart::Final, 10), NOW).unwrap();
+    links.receive(part(2, MessagePart::Final, 20), NOW).unwrap();
+    assert_eq!(outputs(&mut links), []);
+    links.resume(TWO, NOW);
+    let through = MessageSeq(2);
+    let outputs = outputs(&mut links);
+    assert!(
+        matches!(outputs.as_slice(), [LinkOutput::Deliver { .. }, LinkOutput::Deliver { .. },
+            LinkOutput::Transmit(ServerFrame { contents: FrameContents::Acknowledge { through: last }, .. })]
+            if *last == through),
+        "{outputs:?}"
     );
 }
 
 #[test]
+fn message_that_is_too_long_is_dropped_alone() {
+    let mut links = linked(LinkSettings {
+        max_message_bytes: 25,
+        ..LinkSettings::default()
+    });
+    let parts = [
+        (MessagePart::Continued, 10),
+        (MessagePart::Continued, 10),
+        (MessagePart::Final, 6),
+        (MessagePart::Final, 26),
+        (MessagePart::Continued, 15),
+        (MessagePart::Final, 10),
+    ];
+    for (seq, (place, len)) in (1..).zip(parts) {
+        links.receive(part(seq, place, len), NOW).unwrap();
+    }
+    let results: Vec<(bool, usize)> = outputs(&mut links)
+        .iter()
+        .filter_map(|output| match output {
+            LinkOutput::Deliver { body, .. } => Some((true, body.len())),
+            LinkOutput::TooLong { bytes, .. } => Some((false, *bytes)),
+            LinkOutput::Transmit(_) => None,
+        })
+        .collect();
+    assert_eq!(results, [(false, 26), (false, 26), (true, 25)]);
+}
+
+#[test]
 fn peer_that_asks_again_and_again_gets_bounded_answers() {
-    let mut links = Links::new(ONE, LinkSettings::default());
-    let now = MonotonicTime(0);
-    links.join(TWO, now);
-    (0..1000).for_each(|_| links.send(TWO, body(1), now).unwrap());
+    let mut links = linked(LinkSettings::default());
+    (0..1000).for_each(|_| links.send(TWO, body(1), NOW).unwrap());
     outputs(&mut links);
-    let ask = FrameContents::Resend {
-        stream: LinkStream::Pair,
+    let ask = frame(FrameContents::Resend {
         range: MessageRange {
             first: MessageSeq(0),
             last: MessageSeq(u64::MAX),
         },
-    };
-    (0..100).for_each(|_| links.receive(frame(ask.clone()), now).unwrap());
+    });
+    (0..100).for_each(|_| links.receive(ask.clone(), NOW).unwrap());
     assert_eq!(outputs(&mut links).len(), 8 * 256);
     // Later it is answered again.
-    links
-        .receive(frame(ask), now + Duration::from_secs(1))
-        .unwrap();
+    links.receive(ask, NOW + Duration::from_secs(1)).unwrap();
     assert_eq!(outputs(&mut links).len(), 256);
 }
 
 #[test]
-fn frames_of_unknown_servers_are_refused() {
+fn frames_of_and_for_unknown_servers_are_refused() {
     let mut links = Links::new(ONE, LinkSettings::default());
-    let now = MonotonicTime(0);
-    let refused = links.receive(frame(FrameContents::AskStart), now);
-    assert_eq!(refused, Err(UnknownServer(TWO)));
-    links.join(TWO, now);
-    links.receive(frame(FrameContents::AskStart), now).unwrap();
+    let last = || frame(FrameContents::Last { seq: MessageSeq(1) });
+    let unknown = Err(MisdirectedFrame::UnknownSender(TWO));
+    assert_eq!(links.receive(last(), NOW), unknown);
+    links.join(TWO, NOW);
+    links.receive(last(), NOW).unwrap();
+    // This node's server before had another number.
+    let earlier = ServerFrame {
+        to: ServerId(7),
+        ..last()
+    };
+    let refused = links.receive(earlier, NOW);
+    assert_eq!(refused, Err(MisdirectedFrame::OtherReceiver(ServerId(7))));
     links.leave(TWO);
-    links
-        .receive(frame(FrameContents::AskStart), now)
-        .unwrap_err();
+    assert_eq!(links.receive(last(), NOW), unknown);
     // Nothing is due for a server that has left, and messages for it are dropped.
-    links.send(TWO, body(1), now).unwrap();
+    links.send(TWO, body(1), NOW).unwrap();
     assert_eq!(links.due_at(), None);
+}
+
+#[test]
+fn peer_that_acknowledges_nothing_is_named() {
+    let mut links = linked(LinkSettings::default());
+    let later = NOW + Duration::from_secs(20);
+    let silent = |links: &Links, now| -> Vec<ServerId> {
+        links.unanswered_for(Duration::from_secs(15), now).collect()
+    };
+    assert_eq!(silent(&links, later), []);
+    links.send(TWO, body(1), NOW).unwrap();
+    links.send(TWO, body(1), NOW).unwrap();
+    assert_eq!(silent(&links, NOW + Duration::from_secs(14)), []);
+    assert_eq!(silent(&links, later), [TWO]);
+    links.receive(acknowledge(1), later).unwrap();
+    assert_eq!(silent(&links, later + Duration::from_secs(14)), []);
+    links.receive(acknowledge(2), later).unwrap();
+    assert_eq!(silent(&links, later + Duration::from_secs(99)), []);
 }

@@ -3,8 +3,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use peal_cluster::{
-    LinkOutput, LinkSettings, Links, Recipient, ServerFrame, StreamLimits, decode_message,
-    encode_message,
+    LinkOutput, LinkSettings, Links, ServerFrame, StreamLimits, decode_message, encode_message,
 };
 use peal_core::{MonotonicTime, group::ServerId};
 use peal_frames::FrameLimit;
@@ -26,7 +25,6 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let settings = LinkSettings {
         window: limits,
-        history: limits,
         early: limits,
         ..LinkSettings::default()
     };
@@ -40,21 +38,22 @@ fuzz_target!(|bytes: &[u8]| {
             let again = frame.encode(FrameLimit::default()).unwrap();
             let decoded = ServerFrame::decode(&again, FrameLimit::default()).unwrap();
             assert_eq!(decoded, frame);
-            let is_of_peer = frame.from == peer;
+            let is_of_peer = frame.from == peer && frame.to == me;
             assert_eq!(links.receive(frame, now).is_ok(), is_of_peer);
         }
         let _ = links.send(peer, piece.into(), now);
-        links.send_to_all(piece.into(), now);
+        if piece.len() % 3 == 0 {
+            links.pause(peer);
+        } else {
+            links.resume(peer, now);
+        }
         links.elapse(now);
         let mut outputs = 0;
         while let Some(output) = links.next_output() {
             outputs += 1;
             match output {
-                LinkOutput::Transmit { to, frame } => {
-                    assert!(to == Recipient::All || to == Recipient::One(peer));
-                    assert_eq!(frame.from, me);
-                }
-                LinkOutput::Deliver { from, .. } | LinkOutput::Lost { from, .. } => {
+                LinkOutput::Transmit(frame) => assert_eq!((frame.from, frame.to), (me, peer)),
+                LinkOutput::Deliver { from, .. } | LinkOutput::TooLong { from, .. } => {
                     assert_eq!(from, peer);
                 }
             }
