@@ -19,8 +19,8 @@ pub use frame::{FrameContents, FrameRefusal, MessagePart, ServerFrame};
 pub use links::{LinkOutput, LinkSettings, Links, MisdirectedFrame};
 pub use liveness::{Liveness, LivenessSettings};
 pub use membership::{
-    ClusterMember, InvalidNodeName, JoiningServer, Membership, MembershipChange, MembershipRecord,
-    NodeName, RecordPosition, RecordRefusal,
+    ClusterMember, JoiningServer, Membership, MembershipChange, MembershipRecord, RecordPosition,
+    RecordRefusal,
 };
 pub use message::{decode_message, encode_message};
 pub use received::ReceivedMessages;
