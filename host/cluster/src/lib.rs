@@ -4,7 +4,9 @@
 //! A link numbers the messages of one server to another, and the sender keeps each until the receiver
 //! has acknowledged it. The receiver delivers each message once and in order, and asks for those that
 //! are missing.
+mod backlog;
 mod frame;
+mod in_process;
 mod link;
 mod links;
 mod liveness;
@@ -13,16 +15,23 @@ mod message;
 mod received;
 mod retry;
 mod sent;
+mod server;
+mod transport;
 mod version;
 
 pub use frame::{FrameContents, FrameRefusal, MessagePart, ServerFrame};
+pub use in_process::InProcessNetwork;
 pub use links::{LinkOutput, LinkSettings, Links, MisdirectedFrame};
-pub use liveness::{Liveness, LivenessSettings};
+pub use liveness::{HeardServers, Liveness, LivenessSettings};
 pub use membership::{
     ClusterMember, JoiningServer, Membership, MembershipChange, MembershipRecord, RecordPosition,
     RecordRefusal,
 };
-pub use message::{decode_message, encode_message};
+pub use message::{decode_message, decode_record, encode_message, encode_record};
 pub use received::ReceivedMessages;
 pub use sent::{MessageRange, MessageSeq, SentMessages, SentPart, StreamLimits, WindowFull};
+pub use server::{
+    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, ServerNotice,
+};
+pub use transport::{JoinedServer, LeaveFuture, ServerKind, ServerNetwork, ServerTransport};
 pub use version::ProtocolVersion;

@@ -66,7 +66,7 @@ pub(crate) struct PeerLink {
     acknowledge_at: Option<MonotonicTime>,
     /// Bytes that were taken in order since then.
     unacknowledged_bytes: usize,
-    /// Time since which the peer has acknowledged nothing of what is kept for it.
+    /// Time since which nothing came from the peer, although something is kept for it.
     unanswered_since: Option<MonotonicTime>,
     answered: AnsweredRequests,
 }
@@ -134,18 +134,20 @@ impl PeerLink {
                 self.advance(now, settings, events);
             }
             FrameContents::Acknowledge { through } => {
-                let before = self.sent.acknowledged();
                 self.sent.acknowledge(through);
                 if !self.sent.has_kept() {
                     self.telling_last.end();
-                    self.unanswered_since = None;
-                } else if self.sent.acknowledged() > before {
-                    self.unanswered_since = Some(now);
                 }
                 self.transmit(settings, events);
             }
             FrameContents::Resend { range } => self.resend(range, now, settings, events),
         }
+        self.hear(now);
+    }
+
+    /// Notes a sign of life of the peer.
+    pub(crate) fn hear(&mut self, now: MonotonicTime) {
+        self.unanswered_since = self.sent.has_kept().then_some(now);
     }
 
     /// Stops the delivery of messages.
@@ -298,8 +300,7 @@ impl PeerLink {
         .min()
     }
 
-    /// Returns the time since which the peer has acknowledged nothing of what it was sent; `None` if it
-    /// has acknowledged everything.
+    /// Returns the time since which nothing came from the peer, although it has to acknowledge something.
     pub(crate) fn unanswered_since(&self) -> Option<MonotonicTime> {
         self.unanswered_since
     }

@@ -1,6 +1,6 @@
 //! The links of this server with all others.
 use crate::{
-    FrameContents, ServerFrame, StreamLimits, WindowFull,
+    ServerFrame, StreamLimits, WindowFull,
     link::{LinkEvent, PeerLink},
 };
 use peal_core::{MonotonicTime, group::ServerId};
@@ -198,7 +198,12 @@ impl Links {
         self.outputs.pop_front()
     }
 
-    /// Returns the servers that have acknowledged nothing for this time, although they were sent
+    /// Notes a sign of life of a server beside its frames.
+    pub fn hear(&mut self, of: ServerId, now: MonotonicTime) {
+        self.with_peer(of, |link, _| link.hear(now));
+    }
+
+    /// Returns the servers of which nothing came for this time, although they have to acknowledge
     /// something.
     pub fn unanswered_for(
         &self,

@@ -1,25 +1,51 @@
 //! Which servers are heard of, and which are to be declared gone.
 use crate::Membership;
 use peal_core::{MonotonicTime, group::ServerId};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Times of the liveness of servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LivenessSettings {
+    /// Time between two beats of a server.
+    pub beat_each: Duration,
     /// Silence after which a server is suspected.
     pub suspect_after: Duration,
     /// Silence after which a server is declared gone. Elections of the network's servers take up to
     /// 9 s, in which nobody is heard of.
     pub gone_after: Duration,
+    /// Number of servers with the lowest numbers that hear the beats of all. The others hear those of
+    /// these alone.
+    pub observers: usize,
+    /// Further silence for each lower server, after which a server that is no observer declares all
+    /// observers gone. So not all others do that at once.
+    pub gone_after_each: Duration,
+    /// Maximum of that further silence.
+    pub max_gone_after_each: Duration,
 }
 
 impl Default for LivenessSettings {
     fn default() -> LivenessSettings {
         LivenessSettings {
+            beat_each: Duration::from_secs(1),
             suspect_after: Duration::from_secs(5),
             gone_after: Duration::from_secs(15),
+            observers: 4,
+            gone_after_each: Duration::from_millis(50),
+            max_gone_after_each: Duration::from_secs(10),
         }
     }
+}
+
+/// Servers whose beats a server hears.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HeardServers {
+    /// All other servers of the cluster.
+    All,
+    /// These servers.
+    Only(BTreeSet<ServerId>),
 }
 
 /// The connection of this server to the network.
@@ -32,15 +58,20 @@ enum NetworkConnection {
 
 /// Times at which servers were last heard of.
 ///
-/// A server is declared gone by the one with the lowest number that is heard of. Nobody declares
-/// anybody gone while it is not connected to the network, or shortly after: what it has not heard then
-/// says nothing about others.
+/// The servers with the lowest numbers, the observers, hear all. A server is declared gone by the lowest
+/// observer that is heard of, and all observers by any other server. Nobody declares anybody gone while it
+/// is not connected to the network, or shortly after: what it has not heard then says nothing about
+/// others.
 #[derive(Debug)]
 pub struct Liveness {
     me: ServerId,
     settings: LivenessSettings,
     connection: NetworkConnection,
+    /// Servers whose beats this one hears, with the time of the last sign of each or of the moment from
+    /// which on it is heard.
     heard: BTreeMap<ServerId, MonotonicTime>,
+    /// Number of members that precede this server.
+    rank: usize,
 }
 
 impl Liveness {
@@ -51,6 +82,7 @@ impl Liveness {
             settings,
             connection: NetworkConnection::Lost,
             heard: BTreeMap::new(),
+            rank: 0,
         }
     }
 
@@ -64,53 +96,81 @@ impl Liveness {
         self.connection = NetworkConnection::Lost;
     }
 
-    /// Notes that a server was heard of: a frame of it came, or it has joined.
+    /// Notes that a server was heard of: a beat or a frame of it came.
     pub fn hear(&mut self, of: ServerId, now: MonotonicTime) {
-        self.heard.insert(of, now);
+        if let Some(heard) = self.heard.get_mut(&of) {
+            *heard = now;
+        }
     }
 
-    /// Removes a server that has left.
-    pub fn leave(&mut self, id: ServerId) {
-        self.heard.remove(&id);
+    /// Takes a changed membership. Returns the servers whose beats this one has to hear.
+    pub fn members_changed(&mut self, members: &Membership, now: MonotonicTime) -> HeardServers {
+        let ids = || members.members().map(|(id, _)| id);
+        self.rank = ids().take_while(|id| *id < self.me).count();
+        let is_observer = self.rank < self.settings.observers;
+        let heard: BTreeSet<ServerId> = if is_observer {
+            ids().filter(|id| *id != self.me).collect()
+        } else {
+            ids().take(self.settings.observers).collect()
+        };
+        self.heard.retain(|id, _| heard.contains(id));
+        for id in &heard {
+            self.heard.entry(*id).or_insert(now);
+        }
+        if is_observer {
+            HeardServers::All
+        } else {
+            HeardServers::Only(heard)
+        }
     }
 
     /// Returns the members that are suspected.
-    pub fn suspected(&self, members: &Membership, now: MonotonicTime) -> Vec<ServerId> {
-        self.silent_for(self.settings.suspect_after, members, now)
+    pub fn suspected(&self, now: MonotonicTime) -> Vec<ServerId> {
+        self.silent_for(self.settings.suspect_after, now)
     }
 
     /// Returns the members that this server has to declare gone.
-    pub fn to_declare_gone(&self, members: &Membership, now: MonotonicTime) -> Vec<ServerId> {
-        let silent = self.silent_for(self.settings.gone_after, members, now);
-        let is_lowest = members
-            .members()
-            .map(|(id, _)| id)
-            .take_while(|id| *id < self.me)
-            .all(|id| silent.contains(&id));
-        if is_lowest && members.member(self.me).is_some() {
+    pub fn to_declare_gone(&self, now: MonotonicTime) -> Vec<ServerId> {
+        let LivenessSettings {
+            gone_after,
+            gone_after_each,
+            max_gone_after_each,
+            observers,
+            ..
+        } = self.settings;
+        let further = if self.rank < observers {
+            Duration::ZERO
+        } else {
+            let rank = u32::try_from(self.rank).unwrap_or(u32::MAX);
+            gone_after_each
+                .saturating_mul(rank)
+                .min(max_gone_after_each)
+        };
+        let silent = self.silent_for(gone_after.saturating_add(further), now);
+        let mut lower = self.heard.keys().filter(|id| **id < self.me);
+        if lower.all(|id| silent.contains(id)) {
             silent
         } else {
             Vec::new()
         }
     }
 
-    fn silent_for(
-        &self,
-        time: Duration,
-        members: &Membership,
-        now: MonotonicTime,
-    ) -> Vec<ServerId> {
+    /// Returns true if this server has been connected for as long as a silence of servers that are gone.
+    pub fn may_judge(&self, now: MonotonicTime) -> bool {
+        match self.connection {
+            NetworkConnection::Since(since) => since + self.settings.gone_after <= now,
+            NetworkConnection::Lost => false,
+        }
+    }
+
+    fn silent_for(&self, time: Duration, now: MonotonicTime) -> Vec<ServerId> {
         let NetworkConnection::Since(since) = self.connection else {
             return Vec::new();
         };
-        members
-            .members()
-            .map(|(id, _)| id)
-            .filter(|id| *id != self.me)
-            .filter(|id| {
-                let heard = self.heard.get(id).copied().unwrap_or(since).max(since);
-                heard + time <= now
-            })
+        let heard = self.heard.iter();
+        heard
+            .filter(|(_, heard)| (**heard).max(since) + time <= now)
+            .map(|(id, _)| *id)
             .collect()
     }
 }

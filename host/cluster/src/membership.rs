@@ -1,9 +1,9 @@
 //! The servers of a cluster, from the one sequence of their joins and leaves.
-use crate::ProtocolVersion;
+use crate::{ProtocolVersion, ServerKind};
 use peal_core::group::ServerId;
 use peal_model::NodeName;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// Position of a record in the sequence of a cluster. Positions ascend, and none is used twice.
@@ -21,8 +21,10 @@ pub struct JoiningServer {
     pub minor: u8,
     /// Version of its software, to be shown.
     pub software: String,
-    /// True if it writes to log channels for the others (`PMIX_SERVER_GATEWAY`).
-    pub is_gateway: bool,
+    /// Service for the others.
+    pub kind: ServerKind,
+    /// Number that the process has chosen at random, by which it knows its own record.
+    pub run: u64,
 }
 
 impl JoiningServer {
@@ -42,8 +44,9 @@ pub enum MembershipRecord {
     Joined(JoiningServer),
     /// The server of the writer's node leaves.
     Left,
-    /// The server of another node is declared gone.
-    Gone(ServerId),
+    /// Servers of other nodes are declared gone. The network keeps the last verdict of each writer
+    /// alone, so that this one repeats those of its earlier ones that still count.
+    Gone(BTreeSet<ServerId>),
 }
 
 /// Change of the servers of a cluster.
@@ -84,14 +87,6 @@ pub enum RecordRefusal {
         /// Position of the record.
         at: RecordPosition,
     },
-    /// The writer has no server in the cluster, so it may not decide about others.
-    #[error("node {:?} declares server {} gone, but has no server in the cluster", writer.0, of.0)]
-    NoMember {
-        /// The writer.
-        writer: NodeName,
-        /// The server that it declares gone.
-        of: ServerId,
-    },
 }
 
 /// A server of the cluster.
@@ -103,13 +98,23 @@ pub struct ClusterMember {
     pub server: JoiningServer,
 }
 
-/// The servers of a cluster at one position of its sequence. All servers that have applied the same
-/// records have the same membership.
+/// The servers of a cluster at one position of its sequence. All servers that have applied the records
+/// up to a position have the same membership, also if they never saw records whose writers have written
+/// later ones.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
     last: RecordPosition,
     members: BTreeMap<ServerId, ClusterMember>,
     of_nodes: BTreeMap<NodeName, ServerId>,
+    /// Nodes whose last server was declared gone and that have written no record since.
+    gone: BTreeMap<NodeName, Verdict>,
+}
+
+/// Decision that the server of a node is gone.
+#[derive(Clone, Debug)]
+struct Verdict {
+    writer: NodeName,
+    of: ServerId,
 }
 
 impl Membership {
@@ -122,8 +127,7 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// Fails if the record may not be applied. The membership is then unchanged, but for a record of
-    /// a node that may not write it: later ones follow that one.
+    /// Fails if the record may not be applied. The membership is then unchanged.
     pub fn apply(
         &mut self,
         at: RecordPosition,
@@ -140,8 +144,10 @@ impl Membership {
                 let id = u32::try_from(at.0)
                     .map(ServerId)
                     .map_err(|_| RecordRefusal::Number { at })?;
+                self.gone.remove(&writer);
                 // A node has one server: an earlier one has ended without a word.
-                let mut changes = self.remove_of(&writer);
+                let mut changes: Vec<MembershipChange> =
+                    self.remove_of(&writer).into_iter().collect();
                 self.of_nodes.insert(writer.clone(), id);
                 let member = ClusterMember {
                     node: writer.clone(),
@@ -155,25 +161,43 @@ impl Membership {
                 });
                 Ok(changes)
             }
-            MembershipRecord::Left => Ok(self.remove_of(&writer)),
-            MembershipRecord::Gone(of) if !self.of_nodes.contains_key(&writer) => {
-                Err(RecordRefusal::NoMember { writer, of })
+            MembershipRecord::Left => {
+                self.gone.remove(&writer);
+                Ok(self.remove_of(&writer).into_iter().collect())
             }
-            MembershipRecord::Gone(of) => {
-                // A server that has left already is declared gone by a writer that did not know it.
-                let node = self.members.get(&of).map(|member| member.node.clone());
-                Ok(node.map_or_else(Vec::new, |node| self.remove_of(&node)))
+            MembershipRecord::Gone(servers) => {
+                let gone = servers.into_iter().filter_map(|of| {
+                    // One that has left already was declared gone by a writer that did not know it.
+                    let node = self.members.get(&of)?.node.clone();
+                    let writer = writer.clone();
+                    self.gone.insert(node.clone(), Verdict { writer, of });
+                    self.remove_of(&node)
+                });
+                Ok(gone.collect())
             }
         }
     }
 
-    fn remove_of(&mut self, node: &NodeName) -> Vec<MembershipChange> {
-        let Some(id) = self.of_nodes.remove(node) else {
-            return Vec::new();
-        };
+    /// Passes over a record that is none.
+    pub fn skip(&mut self, at: RecordPosition) {
+        self.last = self.last.max(at);
+    }
+
+    /// Returns the record by which a node declares servers gone.
+    pub fn verdict(&self, writer: &NodeName, servers: &[ServerId]) -> MembershipRecord {
+        let earlier = self.gone.values();
+        let earlier = earlier.filter(|verdict| verdict.writer == *writer);
+        let all = earlier
+            .map(|verdict| verdict.of)
+            .chain(servers.iter().copied());
+        MembershipRecord::Gone(all.collect())
+    }
+
+    fn remove_of(&mut self, node: &NodeName) -> Option<MembershipChange> {
+        let id = self.of_nodes.remove(node)?;
         self.members.remove(&id);
         let node = node.clone();
-        vec![MembershipChange::Left { id, node }]
+        Some(MembershipChange::Left { id, node })
     }
 
     /// Returns the position of the last record.

@@ -499,7 +499,7 @@ fn frames_of_and_for_unknown_servers_are_refused() {
 }
 
 #[test]
-fn peer_that_acknowledges_nothing_is_named() {
+fn peer_that_answers_nothing_is_named() {
     let mut links = linked(LinkSettings::default());
     let later = NOW + Duration::from_secs(20);
     let silent = |links: &Links, now| -> Vec<ServerId> {
@@ -512,6 +512,8 @@ fn peer_that_acknowledges_nothing_is_named() {
     assert_eq!(silent(&links, later), [TWO]);
     links.receive(acknowledge(1), later).unwrap();
     assert_eq!(silent(&links, later + Duration::from_secs(14)), []);
+    links.hear(TWO, later + Duration::from_secs(14));
+    assert_eq!(silent(&links, later + Duration::from_secs(20)), []);
     links.receive(acknowledge(2), later).unwrap();
     assert_eq!(silent(&links, later + Duration::from_secs(99)), []);
 }

@@ -1,0 +1,734 @@
+//! One server of a cluster, without I/O: it joins, meets the others, sends and receives, and joins again
+//! after it was declared gone.
+use crate::{
+    FrameRefusal, HeardServers, JoiningServer, LinkOutput, LinkSettings, Links, Liveness,
+    LivenessSettings, Membership, MembershipChange, MembershipRecord, MisdirectedFrame,
+    RecordPosition, RecordRefusal, ServerFrame, ServerKind, backlog::Backlog, decode_message,
+    decode_record, encode_message,
+};
+use peal_core::{
+    MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
+};
+use peal_frames::{CodecError, FrameLimit};
+use peal_model::{Event, NodeName};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+use thiserror::Error;
+
+/// Bytes of a frame beside those of a part of a message.
+const AROUND_PART: usize = 256;
+
+/// Settings of a server of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClusterServerSettings {
+    /// Limits and times of links.
+    pub links: LinkSettings,
+    /// Times of liveness.
+    pub liveness: LivenessSettings,
+    /// Maximum bytes of the events that wait for one server that acknowledges nothing.
+    pub max_waiting_event_bytes: usize,
+}
+
+impl Default for ClusterServerSettings {
+    fn default() -> ClusterServerSettings {
+        ClusterServerSettings {
+            links: LinkSettings::default(),
+            liveness: LivenessSettings::default(),
+            max_waiting_event_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Result of a call of [`ClusterServer`], to be carried out in order.
+#[derive(Debug)]
+pub enum ClusterOutput {
+    /// Transmits a frame to the server of a node.
+    Transmit {
+        /// The node.
+        to: NodeName,
+        /// The encoded frame.
+        frame: Vec<u8>,
+    },
+    /// Writes a record to the sequence, once, as long as the network is reached.
+    Write(MembershipRecord),
+    /// Publishes a beat.
+    Beat,
+    /// Hears the beats of these servers, instead of those before.
+    Hear(HeardServers),
+    /// Passes something to the server.
+    Tell(ServerNotice),
+    /// Counts and traces something that is wrong.
+    Warn(ClusterWarning),
+}
+
+/// Something for the server: a call of [`JoinedServer`](crate::JoinedServer).
+#[derive(Debug)]
+pub enum ServerNotice {
+    /// Its number.
+    Enrolled(ServerId),
+    /// Another server that is there.
+    Joined {
+        /// Its number.
+        id: ServerId,
+        /// Its service for the others.
+        kind: ServerKind,
+    },
+    /// Another server that has left.
+    Left(ServerId),
+    /// A message. One for which there is no room goes back by [`ClusterServer::refused`].
+    Message {
+        /// The sender.
+        from: ServerId,
+        /// The message.
+        message: InterServerMessage,
+    },
+    /// A message of a server that has left, which is followed by the report of that.
+    LastMessage {
+        /// The sender.
+        from: ServerId,
+        /// The message.
+        message: InterServerMessage,
+    },
+}
+
+/// Something that an administrator may have to look at.
+#[derive(Debug, Error)]
+pub enum ClusterWarning {
+    /// Bytes of a node that are no frame of this version.
+    #[error("node {node}: {refusal}")]
+    Frame {
+        /// The node.
+        node: NodeName,
+        /// The reason.
+        refusal: FrameRefusal,
+    },
+    /// A frame of a node that names the server of another node as its sender.
+    #[error("node {node} sent a frame of server {}, which is not its own", .sender.0)]
+    ForeignSender {
+        /// The node.
+        node: NodeName,
+        /// The sender that the frame names.
+        sender: ServerId,
+    },
+    /// A frame for another server than this one.
+    #[error("node {node}: {refusal}")]
+    Misdirected {
+        /// The node.
+        node: NodeName,
+        /// The reason.
+        refusal: MisdirectedFrame,
+    },
+    /// A message that cannot be decoded.
+    #[error("message of server {}: {cause}", .from.0)]
+    Message {
+        /// The sender.
+        from: ServerId,
+        /// The reason.
+        cause: CodecError,
+    },
+    /// A message of another server that is too long.
+    #[error("message of server {} has {bytes} bytes; a message may have {max}", .from.0)]
+    TooLong {
+        /// The sender.
+        from: ServerId,
+        /// Its length.
+        bytes: usize,
+        /// The greatest length.
+        max: usize,
+    },
+    /// A message of this server that cannot be encoded.
+    #[error("message for other servers: {0}")]
+    Encoding(CodecError),
+    /// Bytes in the sequence that are no record.
+    #[error("record {} of node {node}: {cause}", .at.0)]
+    Record {
+        /// The writer.
+        node: NodeName,
+        /// The position.
+        at: RecordPosition,
+        /// The reason.
+        cause: CodecError,
+    },
+    /// A record that changes nothing.
+    #[error("node {node}: {refusal}")]
+    RecordRefused {
+        /// The writer.
+        node: NodeName,
+        /// The reason.
+        refusal: RecordRefusal,
+    },
+    /// A server with another protocol. This one exchanges nothing with it.
+    #[error(
+        "server {} of node {node} speaks version {major}.{minor} of the protocol between servers; this server understands {}.x",
+        .id.0,
+        crate::ProtocolVersion::CURRENT.major
+    )]
+    Incompatible {
+        /// The server.
+        id: ServerId,
+        /// Its node.
+        node: NodeName,
+        /// Major version of its protocol.
+        major: u8,
+        /// Minor version of its protocol.
+        minor: u8,
+    },
+    /// This server was declared gone, and joins again.
+    #[error("other servers have declared this one gone; it joins again")]
+    DeclaredGone,
+    /// Another process has joined with the key of this node. This server stays away.
+    #[error(
+        "another process has joined as node {0}; this server stays alone until it is started again"
+    )]
+    Superseded(NodeName),
+}
+
+/// Connection of the server to the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NetworkPhase {
+    /// The network is not reached.
+    Away,
+    /// The sequence is being read.
+    Reading,
+    /// All records are known, and new ones come by themselves.
+    Following,
+}
+
+/// Place of this server in the cluster.
+#[derive(Debug)]
+enum Enrollment {
+    /// It has none.
+    Outside,
+    /// The record of its join was written and is awaited.
+    Asked,
+    /// It is a member.
+    Member(Box<MemberState>),
+    /// It stays away: it has left, or another process has taken its place.
+    Withdrawn,
+}
+
+/// State of a server that is a member.
+#[derive(Debug)]
+struct MemberState {
+    id: ServerId,
+    links: Links,
+    liveness: Liveness,
+    heard: Option<HeardServers>,
+    backlogs: BTreeMap<ServerId, Backlog>,
+    /// Messages of servers for which there was no room.
+    held: BTreeMap<ServerId, VecDeque<InterServerMessage>>,
+    /// Other servers that this one was told of.
+    known: BTreeSet<ServerId>,
+    /// Servers that were declared gone by a record that is on its way.
+    judged: BTreeSet<ServerId>,
+    beat_at: MonotonicTime,
+}
+
+/// One server of a cluster.
+#[derive(Debug)]
+pub struct ClusterServer {
+    node: NodeName,
+    joining: JoiningServer,
+    settings: ClusterServerSettings,
+    membership: Membership,
+    phase: NetworkPhase,
+    enrollment: Enrollment,
+    outputs: VecDeque<ClusterOutput>,
+}
+
+impl ClusterServer {
+    /// Returns the server of a node, which has not joined yet.
+    pub fn new(
+        node: NodeName,
+        joining: JoiningServer,
+        settings: ClusterServerSettings,
+    ) -> ClusterServer {
+        ClusterServer {
+            node,
+            joining,
+            settings,
+            membership: Membership::new(),
+            phase: NetworkPhase::Away,
+            enrollment: Enrollment::Outside,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Notes that the network is reached. All records that follow [`ClusterServer::position`] come
+    /// next, by [`ClusterServer::record`].
+    pub fn connected(&mut self, now: MonotonicTime) {
+        self.phase = NetworkPhase::Reading;
+        if let Enrollment::Member(member) = &mut self.enrollment {
+            member.liveness.connect(now);
+            member.judged.clear();
+        }
+    }
+
+    /// Notes that the network is not reached.
+    pub fn disconnected(&mut self) {
+        self.phase = NetworkPhase::Away;
+        match &mut self.enrollment {
+            Enrollment::Member(member) => member.liveness.disconnect(),
+            // Whether the record was written is seen when the sequence is read again.
+            Enrollment::Asked => self.enrollment = Enrollment::Outside,
+            Enrollment::Outside | Enrollment::Withdrawn => {}
+        }
+    }
+
+    /// Notes that all records are known. A server that is no member joins.
+    pub fn caught_up(&mut self) {
+        self.phase = NetworkPhase::Following;
+        self.join();
+    }
+
+    /// Returns the position of the last record.
+    pub fn position(&self) -> RecordPosition {
+        self.membership.last()
+    }
+
+    /// Returns the servers of the cluster.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// Returns the number of this server, if it is a member.
+    pub fn id(&self) -> Option<ServerId> {
+        match &self.enrollment {
+            Enrollment::Member(member) => Some(member.id),
+            _ => None,
+        }
+    }
+
+    /// Processes the next record of the sequence, which this node has written.
+    pub fn record(
+        &mut self,
+        at: RecordPosition,
+        writer: NodeName,
+        bytes: &[u8],
+        now: MonotonicTime,
+    ) {
+        let record = match decode_record(bytes) {
+            Ok(record) => record,
+            Err(cause) => {
+                let node = writer;
+                self.skip(at);
+                return self.warn(ClusterWarning::Record { node, at, cause });
+            }
+        };
+        let is_of_other_process = match &record {
+            MembershipRecord::Joined(server) => {
+                writer == self.node && server.run != self.joining.run
+            }
+            _ => false,
+        };
+        let changes = match self.membership.apply(at, writer.clone(), record) {
+            Ok(changes) => changes,
+            // It was read and came by itself.
+            Err(RecordRefusal::Late { .. }) => return,
+            Err(refusal) => {
+                let node = writer;
+                return self.warn(ClusterWarning::RecordRefused { node, refusal });
+            }
+        };
+        // A record of an earlier process of this node is read before this one joins.
+        if is_of_other_process && let Enrollment::Member(_) = self.enrollment {
+            self.forget_all();
+            self.enrollment = Enrollment::Withdrawn;
+            self.warn(ClusterWarning::Superseded(writer));
+        }
+        for change in changes {
+            match change {
+                MembershipChange::Joined { id, node, server } => {
+                    self.server_joined(id, node, server, now);
+                }
+                MembershipChange::Left { id, .. } => self.server_left(id),
+            }
+        }
+        if let Enrollment::Member(member) = &mut self.enrollment {
+            let heard = member.liveness.members_changed(&self.membership, now);
+            if member.heard.as_ref() != Some(&heard) {
+                member.heard = Some(heard.clone());
+                self.outputs.push_back(ClusterOutput::Hear(heard));
+            }
+        }
+        self.join();
+    }
+
+    /// Passes over a record whose writer is not known.
+    pub fn skip(&mut self, at: RecordPosition) {
+        self.membership.skip(at);
+    }
+
+    fn server_joined(
+        &mut self,
+        id: ServerId,
+        node: NodeName,
+        server: JoiningServer,
+        now: MonotonicTime,
+    ) {
+        if node != self.node {
+            return self.meet(id, &node, &server, now);
+        }
+        if server.run == self.joining.run && !matches!(self.enrollment, Enrollment::Withdrawn) {
+            self.enroll(id, now);
+        }
+    }
+
+    /// Becomes a member, and meets those that are there.
+    fn enroll(&mut self, id: ServerId, now: MonotonicTime) {
+        let mut liveness = Liveness::new(id, self.settings.liveness);
+        liveness.connect(now);
+        self.enrollment = Enrollment::Member(Box::new(MemberState {
+            id,
+            links: Links::new(id, self.settings.links),
+            liveness,
+            heard: None,
+            backlogs: BTreeMap::new(),
+            held: BTreeMap::new(),
+            known: BTreeSet::new(),
+            judged: BTreeSet::new(),
+            beat_at: now,
+        }));
+        self.tell(ServerNotice::Enrolled(id));
+        let others: Vec<(ServerId, NodeName, JoiningServer)> = self
+            .membership
+            .members()
+            .filter(|(other, _)| *other != id)
+            .map(|(other, member)| (other, member.node.clone(), member.server.clone()))
+            .collect();
+        for (other, node, server) in others {
+            self.meet(other, &node, &server, now);
+        }
+    }
+
+    fn meet(&mut self, id: ServerId, node: &NodeName, server: &JoiningServer, now: MonotonicTime) {
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        let protocol = server.protocol();
+        if !crate::ProtocolVersion::CURRENT.understands(protocol) {
+            let node = node.clone();
+            return self.warn(ClusterWarning::Incompatible {
+                id,
+                node,
+                major: protocol.major,
+                minor: protocol.minor,
+            });
+        }
+        member.links.join(id, now);
+        member.known.insert(id);
+        let kind = server.kind;
+        self.tell(ServerNotice::Joined { id, kind });
+    }
+
+    fn server_left(&mut self, id: ServerId) {
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        if member.id == id {
+            self.forget_all();
+            self.enrollment = Enrollment::Outside;
+            return self.warn(ClusterWarning::DeclaredGone);
+        }
+        member.judged.remove(&id);
+        if member.known.remove(&id) {
+            self.forget(id);
+        }
+    }
+
+    /// Removes all others, which have forgotten this server.
+    fn forget_all(&mut self) {
+        if let Enrollment::Member(member) = &mut self.enrollment {
+            let known = std::mem::take(&mut member.known);
+            known.into_iter().for_each(|id| self.forget(id));
+        }
+    }
+
+    /// Removes another server, after what it had sent and there was no room for.
+    fn forget(&mut self, id: ServerId) {
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        member.links.leave(id);
+        member.backlogs.remove(&id);
+        let held = member.held.remove(&id).unwrap_or_default();
+        for message in held {
+            self.tell(ServerNotice::LastMessage { from: id, message });
+        }
+        self.tell(ServerNotice::Left(id));
+    }
+
+    /// Writes the record of the join, if this server follows the sequence and is no member.
+    fn join(&mut self) {
+        if self.phase == NetworkPhase::Following && matches!(self.enrollment, Enrollment::Outside) {
+            self.enrollment = Enrollment::Asked;
+            let joining = MembershipRecord::Joined(self.joining.clone());
+            self.outputs.push_back(ClusterOutput::Write(joining));
+        }
+    }
+
+    /// Leaves the cluster.
+    pub fn leave(&mut self) {
+        if let Enrollment::Member(_) | Enrollment::Asked = self.enrollment {
+            self.enrollment = Enrollment::Withdrawn;
+            let left = MembershipRecord::Left;
+            self.outputs.push_back(ClusterOutput::Write(left));
+        }
+    }
+
+    /// Sends a message to another server.
+    pub fn send(&mut self, to: ServerId, message: InterServerMessage, now: MonotonicTime) {
+        match encode_message(&message, self.message_limit()) {
+            Ok(body) => self.send_encoded(to, message, body, now),
+            Err(cause) => return self.warn(ClusterWarning::Encoding(cause)),
+        }
+        self.take_link_outputs();
+    }
+
+    /// Sends an event to all other servers.
+    pub fn distribute(&mut self, event: &Arc<Event>, reach: UserScope, now: MonotonicTime) {
+        let Enrollment::Member(member) = &self.enrollment else {
+            return;
+        };
+        let known: Vec<ServerId> = member.known.iter().copied().collect();
+        let message = InterServerMessage::Event(event.clone(), reach);
+        // Encoded once for all.
+        match encode_message(&message, self.message_limit()) {
+            Ok(body) => {
+                for to in known {
+                    self.send_encoded(to, message.clone(), body.clone(), now);
+                }
+            }
+            Err(cause) => return self.warn(ClusterWarning::Encoding(cause)),
+        }
+        self.take_link_outputs();
+    }
+
+    fn send_encoded(
+        &mut self,
+        to: ServerId,
+        message: InterServerMessage,
+        body: Arc<[u8]>,
+        now: MonotonicTime,
+    ) {
+        let max_bytes = self.settings.max_waiting_event_bytes;
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        if let Some(backlog) = member.backlogs.get_mut(&to) {
+            backlog.push(message, max_bytes);
+        } else if member.links.send(to, body, now).is_err() {
+            let backlog = member.backlogs.entry(to).or_default();
+            backlog.push(message, max_bytes);
+        }
+    }
+
+    fn message_limit(&self) -> FrameLimit {
+        FrameLimit(self.settings.links.max_message_bytes)
+    }
+
+    /// Processes a frame that a node has sent to this one.
+    pub fn frame(&mut self, node: NodeName, bytes: &[u8], now: MonotonicTime) {
+        let limit = FrameLimit(
+            self.settings
+                .links
+                .max_part_bytes
+                .saturating_add(AROUND_PART),
+        );
+        let frame = match ServerFrame::decode(bytes, limit) {
+            Ok(frame) => frame,
+            Err(refusal) => return self.warn(ClusterWarning::Frame { node, refusal }),
+        };
+        let sender = frame.from;
+        let is_own = |member: &crate::ClusterMember| member.node == node;
+        if self
+            .membership
+            .member(sender)
+            .is_some_and(|member| !is_own(member))
+        {
+            return self.warn(ClusterWarning::ForeignSender { node, sender });
+        }
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            // The frame is for an earlier server of this node.
+            return;
+        };
+        member.liveness.hear(sender, now);
+        if let Err(refusal) = member.links.receive(frame, now) {
+            return self.warn(ClusterWarning::Misdirected { node, refusal });
+        }
+        self.send_waiting(sender, now);
+        self.take_link_outputs();
+    }
+
+    /// Sends what waits for a server, if it has acknowledged enough.
+    fn send_waiting(&mut self, to: ServerId, now: MonotonicTime) {
+        let limit = self.message_limit();
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        let MemberState {
+            backlogs, links, ..
+        } = &mut **member;
+        let Some(backlog) = backlogs.get_mut(&to) else {
+            return;
+        };
+        let mut failed = None;
+        backlog.offer(|message| match encode_message(&message, limit) {
+            Ok(body) => links.send(to, body, now).map_err(|_| Box::new(message)),
+            Err(cause) => {
+                failed = Some(cause);
+                Ok(())
+            }
+        });
+        if backlog.is_empty() {
+            backlogs.remove(&to);
+        }
+        if let Some(cause) = failed {
+            self.warn(ClusterWarning::Encoding(cause));
+        }
+    }
+
+    /// Notes a beat of a node's server.
+    pub fn beat(&mut self, node: &NodeName, now: MonotonicTime) {
+        if let Enrollment::Member(member) = &mut self.enrollment
+            && let Some(id) = self.membership.server_of(node)
+        {
+            member.liveness.hear(id, now);
+            member.links.hear(id, now);
+        }
+    }
+
+    /// Takes back a message for which the server has no room.
+    pub fn refused(&mut self, from: ServerId, message: InterServerMessage) {
+        if let Enrollment::Member(member) = &mut self.enrollment
+            && member.known.contains(&from)
+        {
+            member.links.pause(from);
+            member.held.entry(from).or_default().push_back(message);
+        }
+    }
+
+    /// Notes that the server has room again for messages of another one.
+    pub fn room(&mut self, of: ServerId, now: MonotonicTime) {
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        let held = member.held.remove(&of).unwrap_or_default();
+        member.links.resume(of, now);
+        for message in held {
+            self.tell(ServerNotice::Message { from: of, message });
+        }
+        self.take_link_outputs();
+    }
+
+    /// Does what is due at this time.
+    pub fn elapse(&mut self, now: MonotonicTime) {
+        let is_following = self.phase == NetworkPhase::Following;
+        let gone_after = self.settings.liveness.gone_after;
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        member.links.elapse(now);
+        if member.beat_at <= now {
+            member.beat_at = now + self.settings.liveness.beat_each;
+            if is_following {
+                self.outputs.push_back(ClusterOutput::Beat);
+                let mut gone: BTreeSet<ServerId> =
+                    member.liveness.to_declare_gone(now).into_iter().collect();
+                if member.liveness.may_judge(now) {
+                    gone.extend(member.links.unanswered_for(gone_after, now));
+                }
+                if !gone.is_subset(&member.judged) {
+                    member.judged.extend(&gone);
+                    let gone: Vec<ServerId> = gone.into_iter().collect();
+                    let verdict = self.membership.verdict(&self.node, &gone);
+                    self.outputs.push_back(ClusterOutput::Write(verdict));
+                }
+            }
+        }
+        self.take_link_outputs();
+    }
+
+    /// Returns the time of the next [`ClusterServer::elapse`].
+    pub fn due_at(&self) -> Option<MonotonicTime> {
+        let Enrollment::Member(member) = &self.enrollment else {
+            return None;
+        };
+        let links = member.links.due_at();
+        links.into_iter().chain([member.beat_at]).min()
+    }
+
+    /// Returns the next result of the calls so far.
+    pub fn next_output(&mut self) -> Option<ClusterOutput> {
+        loop {
+            match self.outputs.pop_front()? {
+                // It follows one for which there was no room.
+                ClusterOutput::Tell(ServerNotice::Message { from, message })
+                    if self.is_held(from) =>
+                {
+                    self.refused(from, message);
+                }
+                output => return Some(output),
+            }
+        }
+    }
+
+    fn is_held(&self, from: ServerId) -> bool {
+        match &self.enrollment {
+            Enrollment::Member(member) => member.held.contains_key(&from),
+            _ => false,
+        }
+    }
+
+    fn take_link_outputs(&mut self) {
+        let max = self.settings.links.max_message_bytes;
+        let limit = self.message_limit();
+        loop {
+            let Enrollment::Member(member) = &mut self.enrollment else {
+                return;
+            };
+            let Some(output) = member.links.next_output() else {
+                return;
+            };
+            match output {
+                LinkOutput::Transmit(frame) => self.transmit(&frame),
+                LinkOutput::Deliver { from, body } => match decode_message(&body, limit) {
+                    Ok(message) => self.tell(ServerNotice::Message { from, message }),
+                    Err(cause) => self.warn(ClusterWarning::Message { from, cause }),
+                },
+                LinkOutput::TooLong { from, bytes } => {
+                    self.warn(ClusterWarning::TooLong { from, bytes, max });
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, frame: &ServerFrame) {
+        let Some(member) = self.membership.member(frame.to) else {
+            return;
+        };
+        let to = member.node.clone();
+        let limit = FrameLimit(
+            self.settings
+                .links
+                .max_part_bytes
+                .saturating_add(AROUND_PART),
+        );
+        match frame.encode(limit) {
+            Ok(frame) => self
+                .outputs
+                .push_back(ClusterOutput::Transmit { to, frame }),
+            Err(cause) => self.warn(ClusterWarning::Encoding(cause)),
+        }
+    }
+
+    fn tell(&mut self, notice: ServerNotice) {
+        self.outputs.push_back(ClusterOutput::Tell(notice));
+    }
+
+    fn warn(&mut self, warning: ClusterWarning) {
+        self.outputs.push_back(ClusterOutput::Warn(warning));
+    }
+}

@@ -1,0 +1,658 @@
+//! Servers of a cluster that are killed, stopped, cut off and started again, on a network that is away for
+//! a while, and loses, repeats and reorders frames, beside what each server was told.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+use peal_cluster::{
+    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
+    JoiningServer, LivenessSettings, MembershipRecord, ProtocolVersion, RecordPosition, ServerKind,
+    ServerNotice, encode_record,
+};
+use peal_core::{
+    MonotonicTime,
+    group::{GroupMessage, ServerId},
+    server::InterServerMessage,
+    user_scope::UserScope,
+};
+use peal_model::{Event, Info, NodeName, Nspace, Proc, Range, Rank, Status, Value, key};
+use proptest::prelude::*;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+const NODES: usize = 5;
+
+/// Number of observers: fewer than nodes, so that some hear few.
+const OBSERVERS: usize = 2;
+
+/// Time between two looks at the network in milliseconds.
+const TURN: u64 = 100;
+
+/// Time in which everybody knows of everything, in milliseconds.
+const SETTLED: u64 = 90_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Start(usize),
+    Kill(usize),
+    Stop(usize),
+    Cut(usize),
+    Mend(usize),
+    TakeNetworkAway,
+    BringNetworkBack,
+    Send(usize, usize),
+    Distribute(usize),
+    /// A server has no room for messages of others, or has room again.
+    Fill(usize),
+    Empty(usize),
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = || 0..NODES;
+    prop_oneof![
+        4 => node().prop_map(Step::Start),
+        1 => node().prop_map(Step::Kill),
+        1 => node().prop_map(Step::Stop),
+        1 => node().prop_map(Step::Cut),
+        2 => node().prop_map(Step::Mend),
+        1 => Just(Step::TakeNetworkAway),
+        2 => Just(Step::BringNetworkBack),
+        6 => (node(), node()).prop_map(|(from, to)| Step::Send(from, to)),
+        4 => node().prop_map(Step::Distribute),
+        1 => node().prop_map(Step::Fill),
+        2 => node().prop_map(Step::Empty),
+        6 => (TURN..20_000_u64).prop_map(Step::Pass),
+    ]
+}
+
+/// Pair of a sender and a receiver.
+type Way = (ServerId, ServerId);
+
+/// Process of a node, with all that it was told.
+struct Process {
+    server: ClusterServer,
+    is_connected: bool,
+    connected_at: u64,
+    hears: HeardServers,
+    id: Option<ServerId>,
+    others: BTreeSet<ServerId>,
+    is_full: bool,
+    /// Servers of which a message was refused.
+    refused: BTreeSet<ServerId>,
+}
+
+#[derive(Default)]
+struct Node {
+    process: Option<Process>,
+    is_cut: bool,
+}
+
+/// Frame, beat or record on its way.
+enum Carried {
+    Frame(Vec<u8>),
+    Beat,
+    Record(RecordPosition, Vec<u8>),
+}
+
+struct World {
+    now: u64,
+    runs: u64,
+    nodes: Vec<Node>,
+    is_away: bool,
+    seed: u64,
+    faults: u64,
+    /// The last record of each subject: a node, and true for its verdicts.
+    log: BTreeMap<(usize, bool), (RecordPosition, Vec<u8>)>,
+    last: u64,
+    /// By time of arrival: sender, receiver.
+    carried: BTreeMap<(u64, u64), (usize, usize, Carried)>,
+    count: u64,
+    numbers: u64,
+    sent: BTreeMap<Way, Vec<u64>>,
+    delivered: BTreeMap<Way, Vec<u64>>,
+    /// All numbers of servers, with their nodes.
+    ids: BTreeMap<ServerId, usize>,
+    /// Time at which something of a node came to another one, by both.
+    heard_at: BTreeMap<(usize, usize), u64>,
+}
+
+fn node(number: usize) -> NodeName {
+    format!("node-{number}").parse().unwrap()
+}
+
+fn number_of(node: &NodeName) -> usize {
+    node.as_str()["node-".len()..].parse().unwrap()
+}
+
+fn message(number: u64) -> InterServerMessage {
+    let nspace = Nspace::new(&number.to_string()).unwrap();
+    InterServerMessage::Group(GroupMessage::JobGone(nspace))
+}
+
+fn event(number: u64) -> Arc<Event> {
+    let proc = Proc::new(Nspace::new(&number.to_string()).unwrap(), Rank(0));
+    Arc::new(Event {
+        code: Status(-1),
+        source: None,
+        range: Range::Global,
+        infos: vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc))],
+    })
+}
+
+fn number_in(message: &InterServerMessage) -> u64 {
+    let nspace = match message {
+        InterServerMessage::Group(GroupMessage::JobGone(nspace)) => nspace.clone(),
+        InterServerMessage::Event(event, _) => match &event.infos[0].value {
+            Value::Proc(proc) => proc.nspace.clone(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    nspace.as_str().parse().unwrap()
+}
+
+impl World {
+    fn new(seed: u64, faults: u64) -> World {
+        World {
+            now: 0,
+            runs: 0,
+            nodes: (0..NODES).map(|_| Node::default()).collect(),
+            is_away: false,
+            seed,
+            faults,
+            log: BTreeMap::new(),
+            last: 0,
+            carried: BTreeMap::new(),
+            count: 0,
+            numbers: 0,
+            sent: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            heard_at: BTreeMap::new(),
+        }
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.seed >> 33) % bound
+    }
+
+    fn time(&self) -> MonotonicTime {
+        MonotonicTime(self.now)
+    }
+
+    fn reaches_network(&self, number: usize) -> bool {
+        !self.is_away && !self.nodes[number].is_cut
+    }
+
+    fn start(&mut self, number: usize) {
+        if self.nodes[number].process.is_some() {
+            return;
+        }
+        self.runs += 1;
+        let joining = JoiningServer {
+            major: ProtocolVersion::CURRENT.major,
+            minor: ProtocolVersion::CURRENT.minor,
+            software: "test".to_owned(),
+            kind: ServerKind::Node,
+            run: self.runs,
+        };
+        let settings = ClusterServerSettings {
+            liveness: LivenessSettings {
+                observers: OBSERVERS,
+                ..LivenessSettings::default()
+            },
+            ..ClusterServerSettings::default()
+        };
+        self.nodes[number].process = Some(Process {
+            server: ClusterServer::new(node(number), joining, settings),
+            is_connected: false,
+            connected_at: 0,
+            hears: HeardServers::Only(BTreeSet::new()),
+            id: None,
+            others: BTreeSet::new(),
+            is_full: false,
+            refused: BTreeSet::new(),
+        });
+    }
+
+    fn run(&mut self, step: Step) {
+        match step {
+            Step::Start(number) => self.start(number),
+            Step::Kill(number) => self.nodes[number].process = None,
+            Step::Stop(number) => {
+                if let Some(process) = &mut self.nodes[number].process {
+                    process.server.leave();
+                    self.collect();
+                    self.nodes[number].process = None;
+                }
+            }
+            Step::Cut(number) => self.nodes[number].is_cut = true,
+            Step::Mend(number) => self.nodes[number].is_cut = false,
+            Step::TakeNetworkAway => self.is_away = true,
+            Step::BringNetworkBack => self.is_away = false,
+            Step::Send(from, to) => self.send(from, to),
+            Step::Distribute(from) => self.distribute(from),
+            Step::Fill(number) => {
+                if let Some(process) = &mut self.nodes[number].process {
+                    process.is_full = true;
+                }
+            }
+            Step::Empty(number) => self.empty(number),
+            Step::Pass(millis) => self.pass(millis),
+        }
+        self.collect();
+    }
+
+    fn send(&mut self, from: usize, to: usize) {
+        let now = self.time();
+        let to = self.nodes[to]
+            .process
+            .as_ref()
+            .and_then(|process| process.id);
+        let Some(process) = &mut self.nodes[from].process else {
+            return;
+        };
+        if let (Some(id), Some(to)) = (process.id, to)
+            && process.others.contains(&to)
+        {
+            self.numbers += 1;
+            process.server.send(to, message(self.numbers), now);
+            self.sent.entry((id, to)).or_default().push(self.numbers);
+        }
+    }
+
+    fn distribute(&mut self, from: usize) {
+        let now = self.time();
+        let Some(process) = &mut self.nodes[from].process else {
+            return;
+        };
+        self.numbers += 1;
+        process
+            .server
+            .distribute(&event(self.numbers), UserScope::Everybody, now);
+        for to in &process.others {
+            let way = (process.id.unwrap(), *to);
+            self.sent.entry(way).or_default().push(self.numbers);
+        }
+    }
+
+    fn empty(&mut self, number: usize) {
+        let now = self.time();
+        if let Some(process) = &mut self.nodes[number].process {
+            process.is_full = false;
+            for of in std::mem::take(&mut process.refused) {
+                process.server.room(of, now);
+            }
+        }
+    }
+
+    /// Carries out what the servers want.
+    fn collect(&mut self) {
+        for number in 0..NODES {
+            while let Some(output) = self.nodes[number]
+                .process
+                .as_mut()
+                .and_then(|process| process.server.next_output())
+            {
+                self.carry_out(number, output);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, number: usize, output: ClusterOutput) {
+        match output {
+            ClusterOutput::Transmit { to, frame } => {
+                let copies = match self.below(100) {
+                    fate if fate < self.faults => 0,
+                    fate if fate < 2 * self.faults => 2,
+                    _ => 1,
+                };
+                for _ in 0..copies {
+                    self.carry(number, number_of(&to), Carried::Frame(frame.clone()));
+                }
+            }
+            ClusterOutput::Write(record) => self.write(number, &record),
+            ClusterOutput::Beat => {
+                (0..NODES)
+                    .filter(|to| *to != number)
+                    .for_each(|to| self.carry(number, to, Carried::Beat));
+            }
+            ClusterOutput::Hear(servers) => {
+                self.nodes[number].process.as_mut().unwrap().hears = servers;
+            }
+            ClusterOutput::Tell(notice) => self.tell(number, notice),
+            // Of a server that has left, or not joined here yet.
+            ClusterOutput::Warn(
+                ClusterWarning::Misdirected { .. } | ClusterWarning::DeclaredGone,
+            ) => {}
+            ClusterOutput::Warn(warning) => panic!("{warning}"),
+        }
+    }
+
+    fn carry(&mut self, from: usize, to: usize, carried: Carried) {
+        if self.reaches_network(from) {
+            let delay = 1 + self.below(300);
+            self.count += 1;
+            let at = (self.now + delay, self.count);
+            self.carried.insert(at, (from, to, carried));
+        }
+    }
+
+    fn write(&mut self, number: usize, record: &MembershipRecord) {
+        // A server that does not reach the network writes nothing.
+        if !self.reaches_network(number) {
+            return;
+        }
+        if let MembershipRecord::Gone(servers) = record {
+            self.check_verdict(number, servers);
+        }
+        self.last += 1;
+        let at = RecordPosition(self.last);
+        let bytes = encode_record(record).unwrap();
+        let is_verdict = matches!(record, MembershipRecord::Gone(_));
+        self.log.insert((number, is_verdict), (at, bytes.clone()));
+        for to in 0..NODES {
+            // In order for each receiver.
+            self.count += 1;
+            let record = Carried::Record(at, bytes.clone());
+            self.carried
+                .insert((self.now, self.count), (number, to, record));
+        }
+    }
+
+    /// Fails if a server is declared gone of which something came within the last 15 seconds.
+    fn check_verdict(&self, writer: usize, servers: &BTreeSet<ServerId>) {
+        let process = self.nodes[writer].process.as_ref().unwrap();
+        for id in servers.intersection(&process.others) {
+            let heard_at = self.heard_at.get(&(self.ids[id], writer));
+            let silent = self.now - heard_at.copied().unwrap_or_default();
+            assert!(silent >= 15_000, "{id:?} was heard of {silent} ms ago");
+            assert!(self.now - process.connected_at >= 15_000);
+        }
+    }
+
+    fn tell(&mut self, number: usize, notice: ServerNotice) {
+        let process = self.nodes[number].process.as_mut().unwrap();
+        match notice {
+            ServerNotice::Enrolled(id) => {
+                assert_eq!(process.others, BTreeSet::new(), "others have been left");
+                assert!(process.id < Some(id));
+                process.id = Some(id);
+                assert_eq!(self.ids.insert(id, number), None, "number given twice");
+            }
+            ServerNotice::Joined { id, .. } => {
+                assert!(process.others.last() < Some(&id), "by ascending numbers");
+                process.others.insert(id);
+            }
+            ServerNotice::Left(id) => assert!(process.others.remove(&id)),
+            ServerNotice::Message { from, message } if process.is_full => {
+                process.refused.insert(from);
+                process.server.refused(from, message);
+            }
+            ServerNotice::Message { from, message }
+            | ServerNotice::LastMessage { from, message } => {
+                assert!(process.others.contains(&from));
+                let way = (from, process.id.unwrap());
+                let number = number_in(&message);
+                self.delivered.entry(way).or_default().push(number);
+            }
+        }
+    }
+
+    /// Connects those that reach the network, and reads the sequence for them.
+    fn connect(&mut self) {
+        for number in 0..NODES {
+            let reaches = self.reaches_network(number);
+            let (now, time) = (self.now, self.time());
+            let Some(process) = &mut self.nodes[number].process else {
+                continue;
+            };
+            if reaches == process.is_connected {
+                continue;
+            }
+            process.is_connected = reaches;
+            if !reaches {
+                process.server.disconnected();
+                continue;
+            }
+            process.connected_at = now;
+            process.server.connected(time);
+            let mut records: Vec<(RecordPosition, usize, &[u8])> = self
+                .log
+                .iter()
+                .map(|((writer, _), (at, bytes))| (*at, *writer, bytes.as_slice()))
+                .collect();
+            records.sort_unstable();
+            for (at, writer, bytes) in records {
+                process.server.record(at, node(writer), bytes, time);
+            }
+            process.server.caught_up();
+        }
+        self.collect();
+    }
+
+    fn pass(&mut self, millis: u64) {
+        let end = self.now + millis;
+        while self.now < end {
+            self.now += TURN;
+            self.connect();
+            while let Some(first) = self.carried.first_entry()
+                && first.key().0 <= self.now
+            {
+                let (from, to, carried) = first.remove();
+                self.arrive(from, to, carried);
+                self.collect();
+            }
+            let now = self.time();
+            for node in &mut self.nodes {
+                if let Some(process) = &mut node.process
+                    && process.server.due_at().is_some_and(|at| at <= now)
+                {
+                    process.server.elapse(now);
+                }
+            }
+            self.collect();
+        }
+    }
+
+    fn arrive(&mut self, from: usize, to: usize, carried: Carried) {
+        let now = self.time();
+        let Some(process) = &mut self.nodes[to].process else {
+            return;
+        };
+        if !process.is_connected {
+            return;
+        }
+        match carried {
+            Carried::Frame(bytes) => {
+                process.server.frame(node(from), &bytes, now);
+                self.heard_at.insert((from, to), self.now);
+            }
+            Carried::Record(at, bytes) => process.server.record(at, node(from), &bytes, now),
+            Carried::Beat => {
+                let sender = process.server.membership().server_of(&node(from));
+                let is_heard = match &process.hears {
+                    HeardServers::All => true,
+                    HeardServers::Only(servers) => sender.is_some_and(|id| servers.contains(&id)),
+                };
+                if is_heard {
+                    process.server.beat(&node(from), now);
+                    self.heard_at.insert((from, to), self.now);
+                }
+            }
+        }
+    }
+
+    /// Lets everything that lives find each other, and checks what each was told.
+    fn settle(&mut self) {
+        self.is_away = false;
+        self.faults = 0;
+        for number in 0..NODES {
+            self.nodes[number].is_cut = false;
+            self.empty(number);
+        }
+        self.pass(SETTLED);
+        let alive: BTreeSet<ServerId> = self
+            .processes()
+            .map(|process| process.id.unwrap())
+            .collect();
+        for process in self.processes() {
+            let mut others = alive.clone();
+            others.remove(&process.id.unwrap());
+            assert_eq!(process.others, others);
+        }
+        let none = Vec::new();
+        for (way, sent) in &self.sent {
+            let delivered = self.delivered.get(way).unwrap_or(&none);
+            if alive.contains(&way.0) && alive.contains(&way.1) {
+                assert_eq!(delivered, sent, "{way:?}");
+            } else {
+                // One of both has left: the receiver has the first ones, in order.
+                assert!(
+                    sent.starts_with(delivered),
+                    "{way:?}: {sent:?} {delivered:?}"
+                );
+            }
+        }
+        assert!(self.delivered.keys().all(|way| self.sent.contains_key(way)));
+    }
+
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.nodes.iter().filter_map(|node| node.process.as_ref())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150)
+    ))]
+
+    /// In the end all servers know exactly those that live, each got its messages once and in order, and
+    /// nobody was declared gone who could be heard of.
+    #[test]
+    fn servers_find_each_other_and_lose_nothing(
+        seed: u64,
+        faults in 0..40_u64,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut world = World::new(seed, faults);
+        steps.into_iter().for_each(|step| world.run(step));
+        world.settle();
+    }
+}
+
+#[test]
+fn all_observers_at_once_are_declared_gone_by_another() {
+    let mut world = World::new(1, 0);
+    for number in 0..NODES {
+        world.run(Step::Start(number));
+        world.run(Step::Pass(1000));
+    }
+    (0..OBSERVERS).for_each(|number| world.run(Step::Kill(number)));
+    world.run(Step::Pass(20_000));
+    for process in world.processes() {
+        assert_eq!(process.others.len(), NODES - OBSERVERS - 1);
+    }
+    world.settle();
+}
+
+#[test]
+fn second_process_with_the_key_of_a_node_takes_its_place() {
+    let mut world = World::new(1, 0);
+    world.run(Step::Start(0));
+    world.run(Step::Pass(1000));
+    let joining = MembershipRecord::Joined(JoiningServer {
+        major: ProtocolVersion::CURRENT.major,
+        minor: ProtocolVersion::CURRENT.minor,
+        software: "test".to_owned(),
+        kind: ServerKind::Node,
+        run: 99,
+    });
+    let process = world.nodes[0].process.as_mut().unwrap();
+    let (at, now) = (RecordPosition(50), MonotonicTime(world.now));
+    process
+        .server
+        .record(at, node(0), &encode_record(&joining).unwrap(), now);
+    let outputs: Vec<ClusterOutput> = std::iter::from_fn(|| process.server.next_output()).collect();
+    let text = format!("{outputs:?}");
+    assert!(text.contains("Superseded"), "{text}");
+    assert!(!text.contains("Write"), "{text}");
+    // It does not join again when the network comes back.
+    process.server.disconnected();
+    process.server.connected(now + Duration::from_secs(1));
+    process.server.caught_up();
+    assert!(process.server.next_output().is_none());
+}
+
+#[test]
+fn frames_of_others_and_of_other_versions_are_refused_by_name() {
+    let mut world = World::new(1, 0);
+    for number in 0..3 {
+        world.run(Step::Start(number));
+        world.run(Step::Pass(1000));
+    }
+    let [one, two] =
+        [0, 1].map(|number: usize| world.nodes[number].process.as_ref().unwrap().id.unwrap());
+    let now = world.time();
+    let process = world.nodes[0].process.as_mut().unwrap();
+    let forged = peal_cluster::ServerFrame {
+        from: two,
+        to: one,
+        contents: peal_cluster::FrameContents::Last {
+            seq: peal_cluster::MessageSeq(9),
+        },
+    };
+    let forged = forged.encode(peal_frames::FrameLimit::default()).unwrap();
+    let mut warning = |node: NodeName, bytes: &[u8]| -> String {
+        process.server.frame(node, bytes, now);
+        match process.server.next_output() {
+            Some(ClusterOutput::Warn(warning)) => warning.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let text = warning(node(2), &forged);
+    assert!(
+        text.contains("node node-2 sent a frame of server 2"),
+        "{text}"
+    );
+    assert!(warning(node(1), b"GET /").contains("no frame"));
+    assert!(warning(node(1), b"PL\x09\x00").contains("version 9.0"));
+    assert!(warning(node(1), &[b'x'; 1 << 20]).contains("no frame"));
+}
+
+#[test]
+fn server_of_another_major_version_is_left_out_by_name() {
+    let mut world = World::new(1, 0);
+    world.run(Step::Start(0));
+    world.run(Step::Pass(1000));
+    let joining = MembershipRecord::Joined(JoiningServer {
+        major: ProtocolVersion::CURRENT.major + 1,
+        minor: 0,
+        software: "later".to_owned(),
+        kind: ServerKind::Node,
+        run: 99,
+    });
+    let process = world.nodes[0].process.as_mut().unwrap();
+    let (at, now) = (RecordPosition(50), MonotonicTime(world.now));
+    process
+        .server
+        .record(at, node(3), &encode_record(&joining).unwrap(), now);
+    let outputs: Vec<ClusterOutput> = std::iter::from_fn(|| process.server.next_output()).collect();
+    match outputs.as_slice() {
+        [ClusterOutput::Warn(warning @ ClusterWarning::Incompatible { .. })] => {
+            let text = warning.to_string();
+            assert!(text.contains("server 50 of node node-3"), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
