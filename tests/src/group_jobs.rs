@@ -4,7 +4,7 @@ use peal_client::{
     Client, ClientError, ConstructOptions, Group, Handler, HandlerOutcome, Invited, Join,
 };
 use peal_model::{Info, KeyName, Nspace, Proc, Rank, Status, Value, code};
-use peal_server::{InProcessTransport, ServerSettings};
+use peal_server::{InProcessNetwork, ServerSettings};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 /// Key under which procs put a value, or contribute one to a group.
@@ -27,7 +27,7 @@ pub fn note(text: &str) -> Info {
 pub async fn two_jobs() -> (Node, Vec<Client>) {
     let node = Node::start(
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "left",
         2,
     )

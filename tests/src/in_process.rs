@@ -9,7 +9,7 @@ use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, UserIdentity, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    GuestPools, HostEnvironment, Hosted, InProcessTransport, Notices, Server, ServerParts,
+    GuestPools, HostEnvironment, Hosted, InProcessNetwork, Notices, Server, ServerParts,
     ServerSettings, client_environment,
 };
 use std::{
@@ -75,14 +75,14 @@ impl Node {
     /// transport. A job of no procs is not added.
     pub async fn start(
         settings: ServerSettings,
-        fabric: &Arc<InProcessTransport>,
+        network: &Arc<InProcessNetwork>,
         job: &str,
         size: u32,
     ) -> Node {
         Node::under(
             Arc::new(EmbeddedHostEnvironment::new(Notices::default())),
             settings,
-            fabric,
+            network,
             job,
             size,
         )
@@ -93,11 +93,11 @@ impl Node {
     pub async fn under(
         host: Arc<dyn HostEnvironment>,
         settings: ServerSettings,
-        fabric: &Arc<InProcessTransport>,
+        network: &Arc<InProcessNetwork>,
         job: &str,
         size: u32,
     ) -> Node {
-        Node::with(Modules::default(), host, settings, fabric, job, size).await
+        Node::with(Modules::default(), host, settings, network, job, size).await
     }
 
     /// Starts a server as [`Node::under`] does, with modules of the site.
@@ -105,7 +105,7 @@ impl Node {
         modules: Modules,
         host: Arc<dyn HostEnvironment>,
         settings: ServerSettings,
-        fabric: &Arc<InProcessTransport>,
+        network: &Arc<InProcessNetwork>,
         job: &str,
         size: u32,
     ) -> Node {
@@ -113,7 +113,7 @@ impl Node {
         let parts = ServerParts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host,
-            fabric: fabric.clone(),
+            network: network.clone(),
             hosted: modules.hosted,
             pools: GuestPools {
                 site: pool.clone(),
@@ -141,7 +141,7 @@ impl Node {
     /// Starts the servers of these nodes, and a job whose ranks are on them. Each node is its name
     /// and its ranks.
     pub async fn placed(job: &str, placement: &[(&str, &[u32])]) -> Vec<Node> {
-        let fabric = InProcessTransport::new();
+        let network = InProcessNetwork::new();
         let (uid, gid) = (
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
@@ -153,7 +153,7 @@ impl Node {
         let ranks: Vec<NodeRanks> = ranks.collect();
         let mut nodes = Vec::new();
         for (hostname, _) in placement {
-            let mut node = Node::start(ServerSettings::default(), &fabric, job, 0).await;
+            let mut node = Node::start(ServerSettings::default(), &network, job, 0).await;
             node.hostname = (*hostname).to_owned();
             let spec = JobSpec::on_nodes(
                 node.nspace.clone(),
@@ -183,7 +183,7 @@ impl Node {
 
     /// Starts a server without a transport to others.
     pub async fn alone(settings: ServerSettings, size: u32) -> Node {
-        Node::start(settings, &InProcessTransport::new(), "job", size).await
+        Node::start(settings, &InProcessNetwork::new(), "job", size).await
     }
 
     /// Returns the name of a proc of the job.

@@ -21,7 +21,7 @@ use peal_modules::{
     UsageSource,
 };
 use peal_server::{
-    GuestPools, HandlerRequest, HostRouter, InProcessTransport, Notices, Server, ServerParts,
+    GuestPools, HandlerRequest, HostRouter, InProcessNetwork, Notices, Server, ServerParts,
     StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
@@ -365,13 +365,12 @@ impl LocalServer {
             recorder,
             audit,
         } = ground;
-        let fabric = InProcessTransport::new();
         let recording = audit.clone();
         let router = Arc::new(HostRouter::new(host.clone()));
         let parts = ServerParts {
             me,
             host: router.clone(),
-            fabric,
+            network: InProcessNetwork::new(),
             hosted,
             pools,
             notices,

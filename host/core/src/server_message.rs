@@ -2,12 +2,13 @@
 use crate::{
     fence::FenceContribution,
     group::GroupMessage,
+    log::LogOrigin,
     missed_events::MissedEvents,
     server::ModexMessage,
     server_fences::{FenceMessage, FenceRound},
     user_scope::UserScope,
 };
-use peal_model::{Event, Proc, RankData, Size};
+use peal_model::{Event, Key, LogRequest, Proc, RankData, Size, Status};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -24,6 +25,31 @@ pub enum InterServerMessage {
     Event(Arc<Event>, UserScope),
     /// Events before this message for which there was no room.
     Missed(MissedEvents),
+    /// About a log request for a gateway.
+    Log(LogMessage),
+}
+
+/// A message between a server and its gateway.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum LogMessage {
+    /// Has the gateway write the data for one channel.
+    Write {
+        /// The sender's number of the message.
+        number: u64,
+        /// The channel.
+        channel: Key,
+        /// The request.
+        request: Arc<LogRequest>,
+        /// The origin of the request, as the gateway sees it.
+        origin: LogOrigin,
+    },
+    /// Answers that message.
+    Written {
+        /// The number of the message.
+        number: u64,
+        /// The result: `PMIX_ERR_NOT_AVAILABLE` if the gateway does not have the channel.
+        status: Status,
+    },
 }
 
 impl InterServerMessage {
@@ -38,6 +64,11 @@ impl InterServerMessage {
             }) => bytes_of_data(&values.values),
             InterServerMessage::Modex(_) | InterServerMessage::Missed(_) => 0,
             InterServerMessage::Event(event, _) => Size::of_event(event).bytes,
+            InterServerMessage::Log(LogMessage::Write { request, .. }) => {
+                let infos = request.data.iter().chain(&request.directives);
+                infos.map(|info| Size::of_info(info).bytes).sum()
+            }
+            InterServerMessage::Log(LogMessage::Written { .. }) => 0,
         };
         size_of::<InterServerMessage>().saturating_add(contents)
     }

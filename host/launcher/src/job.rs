@@ -562,9 +562,7 @@ mod tests {
     use peal_helper::PrivilegedHelper;
     use peal_model::Nspace;
     use peal_sandbox::{GuestPool, PoolSettings};
-    use peal_server::{
-        GuestPools, Hosted, InProcessTransport, Server, ServerParts, ServerSettings,
-    };
+    use peal_server::{GuestPools, Hosted, InProcessNetwork, Server, ServerParts, ServerSettings};
 
     /// Status by which Open MPI aborts when it learns of the end of another proc: the code of the
     /// event. As an exit status of `peal` it is 110.
@@ -575,7 +573,7 @@ mod tests {
         let parts = ServerParts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host: Arc::new(EmbeddedHostEnvironment::new(Notices::default())),
-            fabric: InProcessTransport::new(),
+            network: InProcessNetwork::new(),
             hosted: Hosted::default(),
             pools: GuestPools {
                 site: pool.clone(),

@@ -5,6 +5,7 @@ use crate::{
     channels::{Channels, LogRequester},
     client_writer::Behind,
     decisions::Decisions,
+    gateways::Gateways,
     handle::{Abnormal, ActorMessage, ServerHandle},
     handler_requests::HandlerRequest,
     heartbeats::{HeartbeatCell, HeartbeatTable},
@@ -18,8 +19,8 @@ use crate::{
     process_watch::ProcessWatch,
     server_inbox::SenderWait,
     spill::Spiller,
-    transport::{ServerId, ServerTransport},
 };
+use peal_cluster::ServerTransport;
 use peal_core::{
     MonotonicTime,
     log::LogOrigin,
@@ -64,8 +65,8 @@ pub(crate) struct Actor {
     /// Jobs and their users, sorted by name, shared with the events that pass the chains.
     pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
     pub(crate) host: Arc<dyn HostEnvironment>,
-    pub(crate) fabric: Arc<dyn ServerTransport>,
-    pub(crate) id: ServerId,
+    pub(crate) transport: Arc<dyn ServerTransport>,
+    pub(crate) gateways: Gateways,
     pub(crate) chains: Chains,
     pub(crate) decisions: Decisions,
     pub(crate) channels: Channels,
@@ -332,8 +333,18 @@ impl Actor {
             ActorMessage::ControlledOverNodes { id, answer } => {
                 self.state.controlled_over_nodes(id, answer)
             }
-            ActorMessage::ServerJoined(server) => self.state.server_joined(server),
-            ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
+            ActorMessage::Enrolled(id) => {
+                self.state.enroll(id);
+                Vec::new()
+            }
+            ActorMessage::ServerJoined(server, kind) => {
+                self.gateways.joined(server, kind);
+                self.state.server_joined(server)
+            }
+            ActorMessage::ServerLeft(server) => {
+                self.gateways.left(server);
+                self.state.server_left(server, self.now())
+            }
             ActorMessage::Server {
                 from,
                 message,
@@ -341,7 +352,7 @@ impl Actor {
             } => {
                 let actions = self.state.server_message(from, message, self.now());
                 if charge.release() == SenderWait::RoomAgain {
-                    self.fabric.room(self.id, from);
+                    self.transport.room(from);
                 }
                 actions
             }
@@ -568,7 +579,7 @@ impl Actor {
             }
             Action::Distribute { event, reach } => {
                 self.host.distribute(&event);
-                self.fabric.distribute(self.id, event, reach);
+                self.transport.distribute(event, reach);
             }
             Action::Decide { id, request } => {
                 let actions = self.request_decision(id, request);
@@ -615,7 +626,8 @@ impl Actor {
                 }
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
-            Action::Send { to, message } => self.fabric.send(self.id, to, message),
+            Action::Send { to, message } => self.transport.send(to, message),
+            Action::LogMessage { from, message } => self.log_message(from, message),
             Action::Gather {
                 id,
                 purpose,

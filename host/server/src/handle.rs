@@ -9,6 +9,7 @@ use crate::{
     process_watch::TooManyProcesses,
     server_inbox::{InboxCharge, InboxLimits, ServerInbox},
 };
+use peal_cluster::{JoinedServer, ServerKind};
 use peal_core::{
     defaults::Defaults,
     group::{GroupKey, GroupOperation, HostGroupAnswer, ServerId},
@@ -84,7 +85,8 @@ pub(crate) enum ActorMessage {
         id: ControlId,
         answer: Result<ControlResult, Status>,
     },
-    ServerJoined(ServerId),
+    Enrolled(ServerId),
+    ServerJoined(ServerId, ServerKind),
     ServerLeft(ServerId),
     Server {
         from: ServerId,
@@ -404,55 +406,6 @@ impl ServerHandle {
         });
     }
 
-    /// Reports that another server has joined the transport.
-    pub(crate) fn server_joined(&self, server: ServerId) {
-        self.send(ActorMessage::ServerJoined(server));
-    }
-
-    /// Reports that another server has left. All messages that it sent must be passed on before.
-    pub(crate) fn server_left(&self, server: ServerId) {
-        self.send(ActorMessage::ServerLeft(server));
-    }
-
-    /// Passes on a message of another server.
-    ///
-    /// # Errors
-    ///
-    /// Returns the message if there is no room for it. The server's actor then calls
-    /// [`ServerTransport::room`](crate::ServerTransport::room) when there is some.
-    pub(crate) fn server_message(
-        &self,
-        from: ServerId,
-        message: InterServerMessage,
-    ) -> Result<(), Box<InterServerMessage>> {
-        match self.inbox.reserve(from, message.bytes()) {
-            Some(charge) => {
-                self.send(ActorMessage::Server {
-                    from,
-                    message,
-                    charge,
-                });
-                Ok(())
-            }
-            None => Err(Box::new(message)),
-        }
-    }
-
-    /// Passes on one of the last messages of a server that is about to leave.
-    pub(crate) fn last_message(&self, from: ServerId, message: InterServerMessage) {
-        let charge = self.inbox.charge(from, message.bytes());
-        self.send(ActorMessage::Server {
-            from,
-            message,
-            charge,
-        });
-    }
-
-    /// Returns the limits of the messages of other servers that wait.
-    pub(crate) fn inbox_limits(&self) -> InboxLimits {
-        self.inbox.limits()
-    }
-
     pub(crate) fn answer(&self, to: RequestId, reply: Reply) {
         self.send(ActorMessage::Answer { to, reply });
     }
@@ -586,4 +539,49 @@ pub(crate) fn queues(limits: InboxLimits) -> (Queues, ActorInbox) {
             handler_requests,
         },
     )
+}
+
+impl JoinedServer for ServerHandle {
+    fn enroll(&self, id: ServerId) {
+        self.send(ActorMessage::Enrolled(id));
+    }
+
+    fn server_joined(&self, id: ServerId, kind: ServerKind) {
+        self.send(ActorMessage::ServerJoined(id, kind));
+    }
+
+    fn server_left(&self, id: ServerId) {
+        self.send(ActorMessage::ServerLeft(id));
+    }
+
+    fn server_message(
+        &self,
+        from: ServerId,
+        message: InterServerMessage,
+    ) -> Result<(), Box<InterServerMessage>> {
+        match self.inbox.reserve(from, message.bytes()) {
+            Some(charge) => {
+                self.send(ActorMessage::Server {
+                    from,
+                    message,
+                    charge,
+                });
+                Ok(())
+            }
+            None => Err(Box::new(message)),
+        }
+    }
+
+    fn last_message(&self, from: ServerId, message: InterServerMessage) {
+        let charge = self.inbox.charge(from, message.bytes());
+        self.send(ActorMessage::Server {
+            from,
+            message,
+            charge,
+        });
+    }
+
+    fn max_server_inbox_bytes(&self) -> usize {
+        self.inbox.limits().server
+    }
 }

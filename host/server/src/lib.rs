@@ -2,7 +2,7 @@
 //!
 //! The task of a connection reads and decodes a request, and locks the actor, which steps the state
 //! machine of `peal-core`. The resulting actions go to the clients' outboxes, to the
-//! [`HostEnvironment`], to the [`ServerTransport`], or to the hosted chains, which run on guest
+//! [`HostEnvironment`], to the [`ServerTransport`](peal_cluster::ServerTransport), or to the hosted chains, which run on guest
 //! threads and never on tokio's.
 
 mod actor;
@@ -19,6 +19,7 @@ mod deadline;
 mod decisions;
 mod fair_semaphore;
 mod forwarding;
+mod gateways;
 mod guest_thread;
 mod handle;
 mod handler_requests;
@@ -50,7 +51,6 @@ mod spill;
 mod stored;
 mod stubs;
 mod trace_limit;
-mod transport;
 mod upcalls;
 mod user_pace;
 mod user_shares;
@@ -76,6 +76,8 @@ pub use notice::{
     RequestedTermination,
 };
 pub use outbox_share::OutboxLimits;
+pub use peal_cluster::{InProcessNetwork, ServerKind, ServerNetwork};
+pub use peal_core::group::ServerId;
 pub use rendezvous::{Rendezvous, RendezvousError, RendezvousSettings, Serves};
 pub use request_pacer::RequestPacer;
 pub use server::{Server, ServerError, ServerParts, ServerSettings};
@@ -87,4 +89,3 @@ pub use stubs::{
     HostRouter, KeyAnswer, LocalServices, Puller, QueriedKey, SessionError, StreamPull,
     StubListener, StubRole, StubService, StubSettings,
 };
-pub use transport::{InProcessTransport, ServerId, ServerKind, ServerTransport, TransportFuture};

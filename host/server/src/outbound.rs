@@ -10,10 +10,11 @@ use crate::{
     upcalls,
 };
 use peal_core::{
-    group::{GroupOperation, HostGroupAnswer, HostGroupRequest},
+    group::{GroupOperation, HostGroupAnswer, HostGroupRequest, ServerId},
     log::{LogArrival, LogOrigin},
     server::{
-        EventOrigin, FenceContribution, FenceId, HostRegistrationId, Purpose, RequestId, Upcall,
+        EventOrigin, FenceContribution, FenceId, HostRegistrationId, LogMessage, Purpose,
+        RequestId, Upcall,
     },
     supported,
     user_scope::UserScope,
@@ -269,6 +270,27 @@ impl Actor {
         {
             let actions = self.state.answer(to, reply);
             self.act_all(actions);
+        }
+    }
+
+    /// Processes a message of another server about a log request: writes for it, or takes its answer.
+    pub(crate) fn log_message(&mut self, from: ServerId, message: LogMessage) {
+        match message {
+            LogMessage::Write {
+                number,
+                channel,
+                request,
+                origin,
+            } => {
+                // A server that says so itself could have its request travel on.
+                let origin = origin.at_gateway();
+                let status = self.handle.log_from(request, origin, Some(channel));
+                let gateways = self.gateways.clone();
+                tokio::spawn(
+                    async move { gateways.answer(from, number, status.await) }.in_current_span(),
+                );
+            }
+            LogMessage::Written { number, status } => self.gateways.written(from, number, status),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::{
     connection::{ConnectionContext, ServePhase},
     decisions::Decisions,
     fair_semaphore::FairSemaphore,
+    gateways::Gateways,
     handle::{self, Queues, ServerHandle},
     heartbeats::HeartbeatTable,
     host_environment::HostEnvironment,
@@ -25,10 +26,10 @@ use crate::{
     shadow::Shadows,
     shared_actor::SharedActor,
     spill::{SpillSettings, Spiller},
-    transport::{InProcessTransport, ServerId, ServerKind, ServerTransport},
     user_shares::{ShareLimits, UserShares},
 };
 use peal_audit::AuditTrail;
+use peal_cluster::{ServerKind, ServerNetwork, ServerTransport};
 use peal_core::{choice::IdentityCheck, server::Monitoring};
 use peal_helper::PrivilegedHelper;
 use peal_model::{Proc, UserIdentity};
@@ -149,8 +150,8 @@ pub struct ServerParts {
     pub me: Proc,
     /// Host environment.
     pub host: Arc<dyn HostEnvironment>,
-    /// Transport to the other servers.
-    pub fabric: Arc<InProcessTransport>,
+    /// Network on which it meets other servers.
+    pub network: Arc<dyn ServerNetwork>,
     /// Modules.
     pub hosted: Hosted,
     /// Guest threads on which the modules run.
@@ -176,8 +177,7 @@ pub struct Server {
     /// Task of the listener, `None` once it has been waited for.
     listener: Option<JoinHandle<()>>,
     stopping: watch::Sender<ServePhase>,
-    fabric: Arc<InProcessTransport>,
-    id: ServerId,
+    transport: Arc<dyn ServerTransport>,
     drain_timeout: Duration,
 }
 
@@ -220,10 +220,9 @@ impl Server {
             shadows.clone(),
         );
         let view = chains.view();
-        let id = parts.fabric.allot();
         // Messages of other servers wait in the queue until the task of the actor runs.
-        parts.fabric.join(id, handle.clone(), settings.duty);
-        let fabric: Arc<dyn ServerTransport> = parts.fabric.clone();
+        let transport = parts.network.join(Arc::new(handle.clone()), settings.duty);
+        let gateways = Gateways::new(transport.clone(), settings.duty);
         let limits = settings.core.decisions;
         let pool = &parts.pools.policies;
         let decisions = Decisions::start(
@@ -236,13 +235,12 @@ impl Server {
             parts.audit.clone(),
         );
         let pool = &parts.pools.channels;
-        let beside = (fabric.clone(), id);
         let channels = Channels::start(
             channels,
             pool,
             settings.channels,
             &parts.host,
-            beside,
+            gateways.clone(),
             &handle,
             &metrics,
         );
@@ -262,7 +260,6 @@ impl Server {
             outbox: settings.outbox,
         };
         let core = peal_core::server::StateSettings {
-            id,
             monitoring,
             hostname: peal_system::hostname(),
             ..settings.core
@@ -302,8 +299,8 @@ impl Server {
             ),
             processes: processes.clone(),
             host: parts.host.clone(),
-            fabric,
-            id,
+            transport: transport.clone(),
+            gateways,
             chains,
             decisions,
             channels,
@@ -367,8 +364,7 @@ impl Server {
             actor_task: tokio::spawn(shared_actor.run(inbox)),
             listener: Some(tokio::spawn(listen(accepted, context, stage))),
             stopping,
-            fabric: parts.fabric,
-            id,
+            transport,
             drain_timeout: settings.drain_timeout,
         })
     }
@@ -438,7 +434,7 @@ impl Server {
     /// chains, and lets clients receive their queued messages. Returns when all of that has ended.
     pub async fn shutdown(self) {
         // First, so that other servers no longer wait for this one.
-        self.fabric.leave(self.id);
+        let left = self.transport.leave();
         // Queued behind earlier messages, which are still processed.
         self.handle.stop();
         // Ignore an error: without a receiver the listener has ended already.
@@ -446,5 +442,6 @@ impl Server {
         for task in self.listener.into_iter().chain([self.actor_task]) {
             report(task.await);
         }
+        left.await;
     }
 }

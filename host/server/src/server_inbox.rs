@@ -1,6 +1,6 @@
 //! Room for the messages of other servers that wait for the actor, charged to the server that sent
 //! them.
-use crate::transport::ServerId;
+use peal_core::group::ServerId;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -2,7 +2,7 @@
 //! works reports itself to the service manager.
 use peal_model::Proc;
 use peal_needs::needs;
-use peal_server::{HostEnvironment, InProcessTransport, ServerSettings};
+use peal_server::{HostEnvironment, InProcessNetwork, ServerSettings};
 use peal_tests::{
     daemon::Place,
     in_process::{Node, soon},
@@ -24,7 +24,7 @@ async fn panic_in_the_state_fails_the_server() {
     let node = Node::under(
         Arc::new(PanickingHost),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )

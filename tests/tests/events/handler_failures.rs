@@ -14,8 +14,8 @@ use peal_model::{
 use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    Hosted, HostedChains, HostedHandler, InProcessTransport, Listener, ListenerItem, Notice,
-    Notices, ServerSettings,
+    Hosted, HostedChains, HostedHandler, InProcessNetwork, Listener, ListenerItem, Notice, Notices,
+    ServerSettings,
 };
 use peal_tests::{
     guest,
@@ -185,7 +185,7 @@ async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
         modules,
         host,
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         1,
     )

@@ -10,8 +10,8 @@ use peal_model::{Event, Range, Status, code};
 use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    Hosted, HostedChains, HostedHandler, InProcessTransport, Listener, ListenerItem, Notice,
-    Notices, ServerSettings,
+    Hosted, HostedChains, HostedHandler, InProcessNetwork, Listener, ListenerItem, Notice, Notices,
+    ServerSettings,
 };
 use peal_tests::{
     guest,
@@ -82,7 +82,7 @@ async fn event_is_observed_before_first_handler_and_after_last_chain() {
         modules,
         host,
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         1,
     )

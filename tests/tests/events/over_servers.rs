@@ -9,8 +9,8 @@ use peal_model::{Infos, KeyName, Nspace, Range, Status};
 use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    Hosted, HostedChains, HostedHandler, InProcessTransport, Listener, ListenerItem, Notice,
-    Notices, ServerSettings,
+    Hosted, HostedChains, HostedHandler, InProcessNetwork, Listener, ListenerItem, Notice, Notices,
+    ServerSettings,
 };
 use peal_tests::{
     guest,
@@ -36,7 +36,7 @@ fn echo() -> HostedHandler {
 
 /// Starts a server with a job of this name and one proc. The site and each of these jobs have two
 /// handlers: `once` at the origin, `everywhere` at each node.
-async fn start(fabric: &Arc<InProcessTransport>, job: &str) -> (Node, Listener) {
+async fn start(network: &Arc<InProcessNetwork>, job: &str) -> (Node, Listener) {
     let mut chains = HostedChains::default();
     let handler = echo();
     for owner in [Owner::Site, Owner::Namespace(Nspace::new(job).unwrap())] {
@@ -63,7 +63,7 @@ async fn start(fabric: &Arc<InProcessTransport>, job: &str) -> (Node, Listener) 
         notices,
     };
     let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
-    let node = Node::with(modules, host, ServerSettings::default(), fabric, job, 1).await;
+    let node = Node::with(modules, host, ServerSettings::default(), network, job, 1).await;
     (node, passed)
 }
 
@@ -86,10 +86,10 @@ async fn called(passed: &mut Listener) -> Vec<String> {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn handler_runs_once_for_an_event_or_at_each_node() {
-    let fabric = InProcessTransport::new();
-    let (first, mut at_first) = start(&fabric, "one").await;
-    let (_second, mut at_second) = start(&fabric, "two").await;
-    let (_third, mut at_third) = start(&fabric, "three").await;
+    let network = InProcessNetwork::new();
+    let (first, mut at_first) = start(&network, "one").await;
+    let (_second, mut at_second) = start(&network, "two").await;
+    let (_third, mut at_third) = start(&network, "three").await;
     let client = first.client(0).await;
     let notify = client.notify(NEWS, Range::Global, Vec::new());
     notify.await.unwrap();

@@ -10,7 +10,7 @@ use peal_model::code;
 use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    ChainSettings, Hosted, HostedChains, HostedHandler, InProcessTransport, Notice, Notices,
+    ChainSettings, Hosted, HostedChains, HostedHandler, InProcessNetwork, Notice, Notices,
     ServerSettings,
 };
 use peal_tests::{
@@ -409,15 +409,7 @@ async fn node(handlers: &[(Owner, &str)], settings: ServerSettings, notices: &No
         notices: notices.clone(),
     };
     let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
-    Node::with(
-        modules,
-        host,
-        settings,
-        &InProcessTransport::new(),
-        "job",
-        3,
-    )
-    .await
+    Node::with(modules, host, settings, &InProcessNetwork::new(), "job", 3).await
 }
 
 const SIGNAL: peal_model::Status = code::PMIX_ERR_PROC_ABORTED_BY_SIG;

@@ -13,7 +13,7 @@ use peal_model::{
 use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    EventHandling, HostEnvironment, Hosted, HostedChains, HostedPolicies, InProcessTransport,
+    EventHandling, HostEnvironment, Hosted, HostedChains, HostedPolicies, InProcessNetwork,
     ListenerItem, Notice, Notices, ServerSettings, UpcallFuture,
 };
 use peal_tests::{
@@ -62,7 +62,7 @@ async fn node_with(modules: Modules) -> Node {
         modules,
         host,
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )
@@ -395,7 +395,7 @@ async fn host_gets_first_registration_and_last_deregistration() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )
@@ -488,7 +488,7 @@ async fn host_that_never_answers_delays_a_registration_so_long() {
         host_environment_timeout: Duration::from_millis(50),
         ..ServerSettings::default()
     };
-    let node = Node::under(host.clone(), settings, &InProcessTransport::new(), "job", 2).await;
+    let node = Node::under(host.clone(), settings, &InProcessNetwork::new(), "job", 2).await;
     let client = node.client(0).await;
     let other = node.client(1).await;
     let (handler, mut heard) = listener();
@@ -533,7 +533,7 @@ async fn protocol_violation_is_reported_to_registered_host() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )

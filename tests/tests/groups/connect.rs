@@ -9,7 +9,7 @@ use peal_client::{Client, ClientError};
 use peal_core::server::Purpose;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Scope, Value, code, key};
 use peal_needs::needs;
-use peal_server::{InProcessTransport, ServerSettings, client_environment};
+use peal_server::{InProcessNetwork, ServerSettings, client_environment};
 use peal_tests::{
     Done, c_program, finish,
     in_process::{Node, begin, everything, listener, next, soon},
@@ -22,7 +22,7 @@ const JOBS: [&str; 2] = ["one", "two"];
 async fn node() -> Node {
     let node = Node::start(
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         JOBS[0],
         2,
     )
@@ -62,10 +62,10 @@ impl At {
 
 /// Starts two servers with a job of two procs each.
 async fn two_nodes() -> Vec<Node> {
-    let fabric = InProcessTransport::new();
+    let network = InProcessNetwork::new();
     let mut nodes = Vec::new();
     for job in JOBS {
-        nodes.push(Node::start(ServerSettings::default(), &fabric, job, 2).await);
+        nodes.push(Node::start(ServerSettings::default(), &network, job, 2).await);
     }
     nodes
 }

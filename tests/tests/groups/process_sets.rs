@@ -5,7 +5,7 @@ use peal_client::{Client, ClientError};
 use peal_core::psets::PsetError;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Value, code, key};
 use peal_needs::needs;
-use peal_server::{InProcessTransport, ServerSettings};
+use peal_server::{InProcessNetwork, ServerSettings};
 use peal_tests::{
     c_program, finish,
     in_process::{Node, everything, listener, next, soon},
@@ -15,7 +15,7 @@ use peal_tests::{
 async fn node() -> Node {
     let node = Node::start(
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "one",
         2,
     )

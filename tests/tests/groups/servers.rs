@@ -4,7 +4,7 @@
 use peal_client::{Absence, Client, ClientError, ConstructOptions, Invite, NotFormed};
 use peal_model::{Infos, KeyName, Scope, Value, code, key};
 use peal_needs::needs;
-use peal_server::{InProcessTransport, ServerSettings};
+use peal_server::{InProcessNetwork, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
     group_jobs::{NOTE, alike, construct, destruct, joins, note, procs_of, refused},
@@ -29,11 +29,11 @@ fence across: SUCCESS (0)
 /// Starts a job of two procs on this library at each of two servers.
 async fn across(library: &Release, args: &[&str]) -> Vec<(String, Done)> {
     let program = c_program("across");
-    let fabric = InProcessTransport::new();
+    let network = InProcessNetwork::new();
     let jobs = ["one", "two"];
     let mut nodes = Vec::new();
     for job in jobs {
-        nodes.push(Node::start(ServerSettings::default(), &fabric, job, 2).await);
+        nodes.push(Node::start(ServerSettings::default(), &network, job, 2).await);
     }
     let procs = nodes
         .iter()
@@ -125,10 +125,10 @@ fn go_on_after_a_death(ended: Vec<(String, Done)>) {
 async fn lost_server_leaves_groups_and_waiting_ones_end() {
     // The first server is the coordinator. If it goes, the next one takes over.
     for goes in [2, 0] {
-        let fabric = InProcessTransport::new();
+        let network = InProcessNetwork::new();
         let mut nodes = Vec::new();
         for job in ["first", "second", "third"] {
-            nodes.push(Node::start(ServerSettings::default(), &fabric, job, 1).await);
+            nodes.push(Node::start(ServerSettings::default(), &network, job, 1).await);
         }
         let clients = [
             nodes[0].client(0).await,
@@ -212,9 +212,9 @@ async fn lost_server_leaves_groups_and_waiting_ones_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invitation_across_servers_brings_committed_values() {
     const GLOBAL: KeyName = KeyName("test.global");
-    let fabric = InProcessTransport::new();
-    let near = Node::start(ServerSettings::default(), &fabric, "near", 2).await;
-    let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
+    let network = InProcessNetwork::new();
+    let near = Node::start(ServerSettings::default(), &network, "near", 2).await;
+    let far = Node::start(ServerSettings::default(), &network, "far", 1).await;
     let clients = [
         near.client(0).await,
         near.client(1).await,
@@ -278,9 +278,9 @@ async fn invitation_across_servers_brings_committed_values() {
 #[tokio::test(flavor = "multi_thread")]
 async fn inviter_receives_lost_remote_procs_and_servers() {
     for server_goes in [false, true] {
-        let fabric = InProcessTransport::new();
-        let near = Node::start(ServerSettings::default(), &fabric, "near", 1).await;
-        let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
+        let network = InProcessNetwork::new();
+        let near = Node::start(ServerSettings::default(), &network, "near", 1).await;
+        let far = Node::start(ServerSettings::default(), &network, "far", 1).await;
         let leader = near.client(0).await;
         let invited = far.client(0).await;
         let (handler, mut invitations) = listener();

@@ -9,7 +9,7 @@ use peal_core::{
 use peal_launcher::{AppRequest, EmbeddedHostEnvironment, JobOptions, JobRequest};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, code};
 use peal_server::{
-    HostEnvironment, InProcessTransport, Notices, ServerSettings, admin::JobRegistrar,
+    HostEnvironment, InProcessNetwork, Notices, ServerSettings, admin::JobRegistrar,
 };
 use peal_tests::{
     in_process::{Node, soon},
@@ -71,7 +71,7 @@ async fn adopted_job_is_cleaned_up_at_disconnection_or_its_removal() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "adopted",
         2,
     )
@@ -135,7 +135,7 @@ async fn paths_that_a_client_registers_are_all_removed() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "adopted",
         1,
     )
@@ -180,7 +180,7 @@ async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "other",
         1,
     )

@@ -8,7 +8,7 @@ use peal_model::{
 };
 use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
-use peal_server::{InProcessTransport, ServerSettings};
+use peal_server::{InProcessNetwork, ServerSettings};
 use peal_tests::{
     Done, c_program, guest,
     in_process::{Node, everything, listener, next, soon},
@@ -579,9 +579,9 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn between_two_servers_an_event_goes_as_far_as_its_range() {
-    let fabric = InProcessTransport::new();
-    let here = Node::start(ServerSettings::default(), &fabric, "here", 2).await;
-    let there = Node::start(ServerSettings::default(), &fabric, "there", 2).await;
+    let network = InProcessNetwork::new();
+    let here = Node::start(ServerSettings::default(), &network, "here", 2).await;
+    let there = Node::start(ServerSettings::default(), &network, "there", 2).await;
     let client = here.client(0).await;
     let peer = here.client(1).await;
     let foreigner = there.client(0).await;

@@ -14,7 +14,7 @@ use peal_model::{
     Status, Value, code, key,
 };
 use peal_needs::needs;
-use peal_server::{HostEnvironment, InProcessTransport, ServerSettings, UpcallFuture};
+use peal_server::{HostEnvironment, InProcessNetwork, ServerSettings, UpcallFuture};
 use peal_tests::{
     fake_server::{FakeServer, deceived},
     in_process::{Node, everything, listener, next, soon},
@@ -501,7 +501,7 @@ async fn a_real_server_understands_it_and_bears_heartbeats() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )

@@ -6,7 +6,7 @@ use peal_core::{
     server::Monitoring,
 };
 use peal_model::{Info, Infos, KeyName, Proc, Status, Value, code};
-use peal_server::{HostEnvironment, InProcessTransport, ServerSettings, UpcallFuture};
+use peal_server::{HostEnvironment, InProcessNetwork, ServerSettings, UpcallFuture};
 use peal_tests::in_process::{Node, everything, listener, next, soon};
 use std::{
     fs::FileTimes,
@@ -43,7 +43,7 @@ async fn error_of_the_host_is_the_answer_to_its_requester() {
     let node = Node::under(
         Arc::new(Unable),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )
@@ -91,7 +91,7 @@ async fn host_that_monitors_gets_requests_unless_server_does() {
         let node = Node::under(
             Arc::new(Unable),
             settings,
-            &InProcessTransport::new(),
+            &InProcessNetwork::new(),
             "job",
             1,
         )

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Client, ClientError};
 use peal_model::{Info, Key, KeyName, Persistence, Range, Status, Value, code, key};
-use peal_server::{InProcessTransport, ServerSettings};
+use peal_server::{InProcessNetwork, ServerSettings};
 use peal_tests::in_process::{Node, begin, soon};
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn look_up(client: &Client, names: &[KeyName], infos: &[Info]) -> Result<V
 async fn node() -> Node {
     let node = Node::start(
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "one",
         2,
     )

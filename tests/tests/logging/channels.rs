@@ -12,7 +12,7 @@ use peal_sandbox::{
     Capability, Engine, EngineSettings, Grants, Module, ModuleLimits, Services, Sink,
 };
 use peal_server::{
-    HostEnvironment, Hosted, HostedChannels, InProcessTransport, Notices, ServerSettings,
+    HostEnvironment, Hosted, HostedChannels, InProcessNetwork, Notices, ServerSettings,
     UpcallFuture,
     admin::{self, AdminChannel, AdminParts, AdminReply, AdminRequest, NewJob, SocketClaim},
 };
@@ -163,7 +163,7 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
             modules,
             host.clone(),
             settings,
-            &InProcessTransport::new(),
+            &InProcessNetwork::new(),
             "job",
             2,
         )
@@ -395,7 +395,7 @@ async fn request_delays_others_no_longer_than_its_time_limit() {
     let host = Arc::new(Mute::default());
     let mut settings = ServerSettings::default();
     settings.channels.host_timeout = Duration::from_millis(20);
-    let node = Node::under(host.clone(), settings, &InProcessTransport::new(), "job", 1).await;
+    let node = Node::under(host.clone(), settings, &InProcessNetwork::new(), "job", 1).await;
     let client = node.client(0).await;
     let data: Vec<Info> = (0..60)
         .map(|at| {
@@ -526,7 +526,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         1,
     )

@@ -9,7 +9,7 @@ use peal_sandbox::{
     Capability, Engine, EngineSettings, Grants, Module, ModuleLimits, Services, Sink,
 };
 use peal_server::{
-    HostEnvironment, Hosted, HostedChannels, InProcessTransport, ServerKind, ServerSettings,
+    HostEnvironment, Hosted, HostedChannels, InProcessNetwork, ServerKind, ServerSettings,
     UpcallFuture,
 };
 use peal_tests::{
@@ -151,7 +151,7 @@ async fn server(
     channels: HostedChannels,
     host: &Arc<Above>,
     duty: ServerKind,
-    fabric: &Arc<InProcessTransport>,
+    network: &Arc<InProcessNetwork>,
     job: &str,
 ) -> Site {
     let modules = Modules {
@@ -165,7 +165,7 @@ async fn server(
         duty,
         ..ServerSettings::default()
     };
-    let node = Node::with(modules, host.clone(), settings, fabric, job, 1).await;
+    let node = Node::with(modules, host.clone(), settings, network, job, 1).await;
     let client = node.client(0).await;
     Site { node, client }
 }
@@ -195,12 +195,19 @@ const NOBODY: Status = code::PMIX_ERR_NOT_AVAILABLE;
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn gateway_writes_for_servers_without_channel_and_for_stdout() {
-    let fabric = InProcessTransport::new();
+    let network = InProcessNetwork::new();
     let near = Arc::new(Paper::default());
     let far = Arc::new(Paper::default());
     let own = Arc::new(Above::default());
     let other = Arc::new(Above::default());
-    let node = server(channels(&near, &[]), &own, ServerKind::Node, &fabric, "one").await;
+    let node = server(
+        channels(&near, &[]),
+        &own,
+        ServerKind::Node,
+        &network,
+        "one",
+    )
+    .await;
 
     // Without a gateway, channels of this server are written here. Other requests go to the host
     // environment, except for those that it made itself.
@@ -213,7 +220,7 @@ async fn gateway_writes_for_servers_without_channel_and_for_stdout() {
         channels(&far, &[BOARD, FUTURE]),
         &other,
         ServerKind::Gateway,
-        &fabric,
+        &network,
         "two",
     )
     .await;
@@ -267,7 +274,7 @@ async fn listed(Site { client, .. }: &Site) -> String {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn global_syslog_without_sink_is_looked_for_elsewhere() {
-    let fabric = InProcessTransport::new();
+    let network = InProcessNetwork::new();
     let near = Arc::new(Paper::default());
     let far = Arc::new(Paper::default());
     let own = Arc::new(Above::default());
@@ -276,7 +283,7 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
         syslog("local-syslog", &near),
         &own,
         ServerKind::Node,
-        &fabric,
+        &network,
         "one",
     )
     .await;
@@ -312,7 +319,7 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
         syslog("global-syslog", &far),
         &other,
         ServerKind::Gateway,
-        &fabric,
+        &network,
         "two",
     )
     .await;
@@ -333,7 +340,7 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_channel_goes_up_once_per_side_and_never_back() {
-    let fabric = InProcessTransport::new();
+    let network = InProcessNetwork::new();
     let own = Arc::new(Above::default());
     let other = Arc::new(Above::default());
     let third = Arc::new(Above::default());
@@ -341,7 +348,7 @@ async fn unknown_channel_goes_up_once_per_side_and_never_back() {
         HostedChannels::default(),
         &own,
         ServerKind::Node,
-        &fabric,
+        &network,
         "one",
     )
     .await;
@@ -349,7 +356,7 @@ async fn unknown_channel_goes_up_once_per_side_and_never_back() {
         HostedChannels::default(),
         &other,
         ServerKind::Gateway,
-        &fabric,
+        &network,
         "two",
     )
     .await;
@@ -359,7 +366,7 @@ async fn unknown_channel_goes_up_once_per_side_and_never_back() {
         HostedChannels::default(),
         &third,
         ServerKind::Gateway,
-        &fabric,
+        &network,
         "three",
     )
     .await;
@@ -380,7 +387,7 @@ async fn unknown_channel_goes_up_once_per_side_and_never_back() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn host_environment_writes_known_channels_here_or_at_gateway() {
-    let fabric = InProcessTransport::new();
+    let network = InProcessNetwork::new();
     let knowing = Arc::new(Above {
         knows: Some(FUTURE),
         ..Above::default()
@@ -390,7 +397,7 @@ async fn host_environment_writes_known_channels_here_or_at_gateway() {
         HostedChannels::default(),
         &ignorant,
         ServerKind::Node,
-        &fabric,
+        &network,
         "one",
     )
     .await;
@@ -398,7 +405,7 @@ async fn host_environment_writes_known_channels_here_or_at_gateway() {
         HostedChannels::default(),
         &knowing,
         ServerKind::Gateway,
-        &fabric,
+        &network,
         "two",
     )
     .await;
@@ -409,7 +416,7 @@ async fn host_environment_writes_known_channels_here_or_at_gateway() {
         HostedChannels::default(),
         &knowing,
         ServerKind::Node,
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "alone",
     )
     .await;

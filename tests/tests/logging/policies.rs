@@ -8,7 +8,7 @@ use peal_sandbox::{
     Capability, Engine, EngineSettings, Grants, Module, ModuleLimits, Services, Sink,
 };
 use peal_server::{
-    Hosted, HostedChannels, HostedPolicies, InProcessTransport, Notices, ServerSettings,
+    Hosted, HostedChannels, HostedPolicies, InProcessNetwork, Notices, ServerSettings,
 };
 use peal_tests::{
     c_program, guest,
@@ -116,7 +116,7 @@ async fn node(settings: &[Info]) -> (Node, Arc<Paper>, Arc<Paper>) {
         modules,
         host,
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )

@@ -17,7 +17,7 @@ use peal_sandbox::{
     Engine, EngineSettings, Grants, Module, ModuleLimits, ProcUsage, Services, Sink,
 };
 use peal_server::{
-    HostEnvironment, Hosted, HostedChains, HostedChannels, HostedPolicies, InProcessTransport,
+    HostEnvironment, Hosted, HostedChains, HostedChannels, HostedPolicies, InProcessNetwork,
     ServerSettings, UpcallFuture,
 };
 use peal_store::Filter;
@@ -340,7 +340,7 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
         modules,
         host.clone(),
         ServerSettings::default(),
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )

@@ -5,7 +5,7 @@ use peal_core::choice::IdentityCheck;
 use peal_core::job::ProcPhase;
 use peal_model::{Proc, Range, Status, code};
 use peal_needs::needs;
-use peal_server::{Counters, HostEnvironment, InProcessTransport, ProcessLookup, ServerSettings};
+use peal_server::{Counters, HostEnvironment, InProcessNetwork, ProcessLookup, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
     in_process::{Node, listener, next, soon},
@@ -115,7 +115,7 @@ async fn start(settings: ServerSettings) -> (Node, Arc<Launcher>) {
     let node = Node::under(
         launcher.clone(),
         settings,
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         4,
     )

@@ -18,7 +18,7 @@ use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
     HostEnvironment, Hosted, HostedChains, HostedHandler, HostedPolicies, HostedPolicy,
-    InProcessTransport, ListenerItem, Notice, Notices, PolicyError, ServerSettings, UpcallFuture,
+    InProcessNetwork, ListenerItem, Notice, Notices, PolicyError, ServerSettings, UpcallFuture,
 };
 use peal_tests::{
     guest,
@@ -98,7 +98,7 @@ async fn node_with(settings: ServerSettings, modules: Modules) -> (Node, Arc<Obe
         modules,
         host.clone(),
         settings,
-        &InProcessTransport::new(),
+        &InProcessNetwork::new(),
         "job",
         2,
     )

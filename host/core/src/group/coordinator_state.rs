@@ -100,6 +100,40 @@ impl CoordinatorState {
         };
     }
 
+    /// Gives this server another number, which is greater. It knows no other server.
+    pub(super) fn renumber(&mut self, new: ServerId) {
+        let old = std::mem::replace(&mut self.me, new);
+        for sent in self.sent_decisions.values_mut() {
+            sent.renumber(old, new);
+        }
+    }
+
+    /// Returns true if the name of a group is taken or is being taken.
+    pub(super) fn has(&self, key: &GroupKey) -> bool {
+        self.groups.contains_key(key)
+    }
+
+    /// Dissolves a group that a server has brought along, because another one has its name. Its members
+    /// learn that it has none.
+    pub(super) fn dissolve_at(
+        &mut self,
+        server: ServerId,
+        key: &GroupKey,
+        members: &[Proc],
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        if let Some(first) = members.first() {
+            let infos = about(key, first, std::iter::empty());
+            self.decided.push(CoordinatorAction::Notify(
+                members.to_vec(),
+                code::PMIX_GROUP_MEMBERSHIP_UPDATE,
+                infos,
+            ));
+        }
+        self.decide(at, key, Some([server].into()), GroupTransition::Dissolved);
+        self.take_actions()
+    }
+
     fn take_actions(&mut self) -> Vec<CoordinatorAction> {
         std::mem::take(&mut self.decided)
     }
@@ -681,9 +715,11 @@ impl CoordinatorState {
     /// its own.
     pub(super) fn context_id(&mut self) -> u64 {
         self.next_context += 1;
-        // A server transport numbers its servers from 1 on, and a server without one is 0. Both
-        // begin in the lowest range.
-        u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
+        // A network numbers its servers from 1 on, and the first one begins in the lowest range. A
+        // server that has no number yet has the last range: no proc is in groups that two such
+        // servers have formed.
+        let range = self.me.0.checked_sub(1).unwrap_or(u32::MAX);
+        u64::from(range) << 32 | self.next_context
     }
 
     fn decide(

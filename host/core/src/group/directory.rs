@@ -212,6 +212,25 @@ impl JobDirectory {
         procs
     }
 
+    /// Gives a server another number.
+    pub(super) fn renumber(&mut self, old: ServerId, new: ServerId) {
+        if let Some(jobs) = self.at.remove(&old) {
+            self.at.insert(new, jobs);
+        }
+        for job in self.jobs.values_mut() {
+            job.homes.renumber(old, new);
+            if job.by_host == Some(old) {
+                job.by_host = Some(new);
+            }
+        }
+    }
+
+    /// Returns true if procs of a server have ended.
+    pub(super) fn has_ended_at(&self, server: ServerId) -> bool {
+        let mut jobs = self.at.get(&server).into_iter().flatten();
+        jobs.any(|nspace| !self.ended_of(nspace, server).is_empty())
+    }
+
     /// Returns the jobs of a server, with the ranks that it has.
     pub(super) fn of(
         &self,

@@ -30,6 +30,16 @@ impl JobHomes {
         self.servers.is_empty()
     }
 
+    /// Gives a server another number.
+    pub(super) fn renumber(&mut self, old: ServerId, new: ServerId) {
+        if let Some(count) = self.servers.remove(&old) {
+            self.servers.insert(new, count);
+        }
+        for (_, server) in self.ranges.values_mut().filter(|(_, at)| *at == old) {
+            *server = new;
+        }
+    }
+
     /// Returns the servers that have procs of the job.
     pub(super) fn servers(&self) -> impl Iterator<Item = ServerId> {
         let with_procs = self.servers.iter().filter(|(_, count)| **count > 0);

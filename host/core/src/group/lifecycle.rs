@@ -4,8 +4,19 @@ use crate::{MonotonicTime, job::NodeRoute, rank_ranges::RankRanges};
 use peal_model::{Nspace, Proc};
 
 impl Groups {
-    /// Adds another server and sends it the jobs of this one.
+    /// Gives this server a number that is greater than its last one. It knows no other server: those
+    /// that it knew have left.
+    pub fn enroll(&mut self, id: ServerId) {
+        let old = std::mem::replace(&mut self.me, id);
+        self.servers = [id].into();
+        self.directory.renumber(old, id);
+        self.state.renumber(id);
+    }
+
+    /// Adds another server and sends it the jobs of this one. If it coordinates from now on, it gets the
+    /// groups that this one has formed alone.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<GroupAction> {
+        let before = self.coordinator();
         self.servers.insert(server);
         for (nspace, facts, ranks) in self.directory.of(self.me) {
             self.send(
@@ -16,6 +27,9 @@ impl Groups {
                     ranks,
                 },
             );
+        }
+        if server < before && before == self.me {
+            self.hand_over();
         }
         self.take_actions()
     }

@@ -1,8 +1,8 @@
 //! Pending calls of a server's own procs. They wait for each other first, then for the
 //! coordinator's decision.
 use super::{
-    ConstructRole, Contribution, Earliest, GroupFailure, GroupKey, GroupOperation, GroupTransition,
-    Participation, remaining::RemainingProcs,
+    ConstructRole, Contribution, DecisionSeq, Earliest, GroupFailure, GroupKey, GroupOperation,
+    GroupTransition, Participation, remaining::RemainingProcs,
 };
 use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Info, NamedProcs, Proc};
@@ -346,6 +346,15 @@ impl LocalCollectives {
             .flatten()
             .filter_map(pass)
             .collect()
+    }
+
+    /// Notes that no decision precedes the calls: a new coordinator counts its own.
+    pub(super) fn forget_decisions(&mut self) {
+        for party in self.parties.0.iter_mut().flat_map(BTreeMap::values_mut) {
+            for held in party.waiting.iter_mut().chain(&mut party.passed) {
+                held.part.after = DecisionSeq::default();
+            }
+        }
     }
 
     /// Returns everything that was sent to the coordinator, for the next one.

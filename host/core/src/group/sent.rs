@@ -16,6 +16,19 @@ pub(super) struct SentDecisions {
 }
 
 impl SentDecisions {
+    /// Gives a server another number.
+    pub(super) fn renumber(&mut self, old: ServerId, new: ServerId) {
+        if let Some(last) = self.by_server.remove(&old) {
+            self.by_server.insert(new, last);
+        }
+        let refusals = self.refusals.iter_mut();
+        for servers in refusals.filter_map(|(_, servers, _)| servers.as_mut()) {
+            if servers.remove(&old) {
+                servers.insert(new);
+            }
+        }
+    }
+
     /// Returns true if a server was sent a decision that answers a call of its procs.
     pub(super) fn answers(&self, server: ServerId, part: &Participation) -> bool {
         let last = self

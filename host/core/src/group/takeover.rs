@@ -1,11 +1,11 @@
 //! Takeover after the loss of the coordinator. The next one collects reports of known decisions and
-//! pending calls, and continues from there.
+//! pending calls, and continues from there. A server that joins reports the same to the coordinator.
 use super::{
     DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition, Groups, ReportedJob,
     ServerId, TakeoverReport, coordinator_state::CoordinatorState, established::EstablishedGroup,
 };
-use crate::MonotonicTime;
-use peal_model::Proc;
+use crate::{MonotonicTime, message_refusal::MessageRefusal};
+use peal_model::{NamedProcs, Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a new coordinator that waits for reports.
@@ -17,6 +17,15 @@ pub(super) struct Takeover {
 impl Groups {
     /// Handles a server's report. It may arrive before this server knows that it coordinates.
     pub(super) fn reported(&mut self, from: ServerId, report: TakeoverReport, now: MonotonicTime) {
+        if self.coordinates() {
+            self.adopt(from, report, now);
+        } else {
+            self.collect(from, report, now);
+        }
+    }
+
+    /// Keeps a server's report until all have come.
+    fn collect(&mut self, from: ServerId, report: TakeoverReport, now: MonotonicTime) {
         self.takeover
             .get_or_insert_default()
             .reports
@@ -60,8 +69,83 @@ impl Groups {
                 .collect(),
         };
         match self.coordinator() {
-            me if me == self.me => self.reported(me, report, now),
+            me if me == self.me => self.collect(me, report, now),
             other => self.send(other, GroupMessage::Report(report)),
+        }
+    }
+
+    /// Reports to the coordinator of servers that this one has joined. Its decisions count from their
+    /// beginning: this server has numbered its own ones while it was alone.
+    pub(super) fn hand_over(&mut self) {
+        self.state.reset();
+        self.recent_decisions.clear();
+        self.last_applied = DecisionSeq::default();
+        self.collectives.forget_decisions();
+        for known in self.known.values_mut() {
+            known.instance = DecisionSeq::default();
+        }
+        let has_news = !self.known.is_empty()
+            || !self.collectives.is_empty()
+            || self.directory.has_ended_at(self.me);
+        if has_news {
+            self.report(self.clock);
+        }
+    }
+
+    /// Takes over the groups and calls of a server that has joined. Of two groups with one name the
+    /// coordinator's stays.
+    fn adopt(&mut self, from: ServerId, report: TakeoverReport, now: MonotonicTime) {
+        let TakeoverReport {
+            jobs, known, open, ..
+        } = report;
+        self.end_reported(from, &jobs);
+        for (key, (_, formed, gone)) in known {
+            let members: NamedProcs = formed
+                .members
+                .iter()
+                .filter(|member| !gone.contains(member))
+                .cloned()
+                .collect();
+            // A server is believed only about itself.
+            let is_own = |proc: &Proc| self.directory.server_of(proc) == Some(from);
+            if let Some(foreign) = members.iter().find(|proc| !is_own(proc)) {
+                self.refuse_message(from, MessageRefusal::ForeignProc(foreign.clone()));
+            } else if self.state.has(&key) {
+                let members: Vec<Proc> = members.iter().cloned().collect();
+                self.decide(now, |board, at| board.dissolve_at(from, &key, &members, at));
+            } else {
+                let standing = EstablishedGroup::new(DecisionSeq::default(), members);
+                self.state.inherit(key, standing);
+            }
+        }
+        self.decide(now, CoordinatorState::remove_ended_members);
+        for open in open {
+            let foreign = open
+                .parts
+                .iter()
+                .find(|part| !self.may_speak_for(from, &part.proc));
+            if let Some(foreign) = foreign {
+                self.refuse_message(from, MessageRefusal::ForeignProc(foreign.proc.clone()));
+            } else {
+                self.decide(now, |board, at| board.contribute(from, open, at));
+            }
+        }
+    }
+
+    /// Marks the procs as ended that a server reports as such.
+    fn end_reported(&mut self, from: ServerId, jobs: &BTreeMap<Nspace, ReportedJob>) {
+        for (nspace, job) in jobs {
+            // What the server may not claim was refused when it announced the job.
+            if self
+                .directory
+                .claim(nspace, from, job.facts, &job.ranks)
+                .is_err()
+            {
+                continue;
+            }
+            for rank in job.ended.iter().filter(|rank| job.ranks.contains(**rank)) {
+                self.directory.end(&Proc::new(nspace.clone(), *rank));
+            }
         }
     }
 
@@ -84,19 +168,7 @@ impl Groups {
         // Decisions of the lost coordinator come from the reports.
         self.state.reset();
         for (server, report) in &reports {
-            for (nspace, job) in &report.jobs {
-                // What the server may not claim was refused when it announced the job.
-                if self
-                    .directory
-                    .claim(nspace, *server, job.facts, &job.ranks)
-                    .is_err()
-                {
-                    continue;
-                }
-                for rank in job.ended.iter().filter(|rank| job.ranks.contains(**rank)) {
-                    self.directory.end(&Proc::new(nspace.clone(), *rank));
-                }
-            }
+            self.end_reported(*server, &report.jobs);
         }
         let past = all_past(&reports);
         for (key, standing) in standing(&reports, &past) {

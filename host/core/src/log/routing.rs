@@ -2,6 +2,7 @@
 //! the host environment. The origin of a request excludes some, so that no request travels in a
 //! circle (RFC "Logging extension").
 use peal_model::{Key, KeyName, key};
+use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, sync::Arc};
 
 /// The destination of a channel.
@@ -16,7 +17,7 @@ pub enum LogDestination {
 }
 
 /// The origin of a request, which excludes destinations.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub enum LogOrigin {
     /// A client or tool of this server.
     #[default]

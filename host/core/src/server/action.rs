@@ -11,6 +11,7 @@ use crate::{
     message_refusal::MessageRefusal,
     monitor::{MonitorId, UsageRequest},
     server_message::InterServerMessage,
+    server_message::LogMessage,
     user_scope::UserScope,
 };
 use peal_model::{
@@ -132,6 +133,13 @@ pub enum Action {
         to: ServerId,
         /// The message.
         message: InterServerMessage,
+    },
+    /// Carries out a message of another server about a log request.
+    LogMessage {
+        /// The sender.
+        from: ServerId,
+        /// The message.
+        message: LogMessage,
     },
     /// Makes an upcall to the host environment.
     Upcall(Upcall),

@@ -1,7 +1,7 @@
 //! Messages of other servers. A server is believed only about itself.
 use super::{
-    Action, EventOrigin, InterServerMessage, MessageRefusal, MissedEvents, ServerContext,
-    ServerState,
+    Action, EventOrigin, InterServerMessage, LogMessage, MessageRefusal, MissedEvents,
+    ServerContext, ServerState,
 };
 use crate::{
     MonotonicTime, event_targets,
@@ -48,6 +48,10 @@ impl ServerState {
                 self.missed(&missed);
                 Vec::new()
             }
+            InterServerMessage::Log(message) => match self.check_log(from, &message) {
+                Ok(()) => vec![Action::LogMessage { from, message }],
+                Err(refusal) => vec![Action::MessageRefused { from, refusal }],
+            },
         }
     }
 
@@ -65,6 +69,26 @@ impl ServerState {
                 self.raised_elsewhere(raised, reach, allowance, now)
             }
             Err(refusal) => vec![Action::MessageRefused { from, refusal }],
+        }
+    }
+
+    /// Checks that a server logs for its own procs, as the user that they run as.
+    fn check_log(&self, from: ServerId, message: &LogMessage) -> Result<(), MessageRefusal> {
+        let LogMessage::Write { request, .. } = message else {
+            return Ok(());
+        };
+        let Some(source) = &request.source else {
+            return Ok(());
+        };
+        let is_local = self.clients.life(source).is_some();
+        if is_local || !self.groups.may_speak_for(from, source) {
+            return Err(MessageRefusal::ForeignProc(source.clone()));
+        }
+        match (self.groups.owner_of(&source.nspace), request.identity) {
+            (Some(owner), Some(identity)) if identity != owner => {
+                Err(MessageRefusal::ForeignUser(source.clone()))
+            }
+            _ => Ok(()),
         }
     }
 

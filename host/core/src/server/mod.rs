@@ -59,7 +59,7 @@ pub use crate::{
     put_values::SoughtValue,
     request_id::{PeerId, RequestId},
     retained::{RetentionLimits, Seq},
-    server_message::InterServerMessage,
+    server_message::{InterServerMessage, LogMessage},
 };
 pub use action::{Action, EventOrigin, FileLook, Upcall};
 use clients::ClientTable;

@@ -6,6 +6,15 @@ use crate::{MonotonicTime, group::ServerId};
 use peal_model::{NamedProcs, Nspace};
 
 impl ServerFences {
+    /// Gives this server another number. It knows no other server.
+    pub(crate) fn enroll(&mut self, id: ServerId) {
+        let old = std::mem::replace(&mut self.me, id);
+        let roots = self.sets.values_mut().map(|set| &mut set.root);
+        for root in roots.filter(|root| **root == Some(old)) {
+            *root = Some(id);
+        }
+    }
+
     /// Handles a change of the servers that have procs of a job. `lost` has left or has removed its
     /// procs of the job, if any has.
     pub(crate) fn servers_changed(

@@ -9,6 +9,7 @@
 )]
 #[path = "../carried/mod.rs"]
 mod carried;
+mod joining;
 mod leading;
 mod notifications;
 mod random;

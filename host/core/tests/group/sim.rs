@@ -163,6 +163,39 @@ impl Sim {
         sim
     }
 
+    /// Adds a server that knows no other one, with a job of its number.
+    pub fn server_alone(&mut self, number: u32, procs: u32) {
+        let id = ServerId(number);
+        self.servers.insert(id, Groups::new(id, settings()));
+        self.job_added(number, number, procs);
+    }
+
+    /// Joins a server that was alone, under another number.
+    pub fn join(&mut self, alone: u32, number: u32) {
+        let (old, id) = (ServerId(alone), ServerId(number));
+        let mut groups = self.servers.remove(&old).unwrap();
+        groups.enroll(id);
+        for home in self.homes.values_mut().filter(|home| **home == old) {
+            *home = id;
+        }
+        let others: Vec<ServerId> = self.servers.keys().copied().collect();
+        self.servers.insert(id, groups);
+        for other in others {
+            self.step(other, |groups, _| groups.server_joined(id));
+            self.step(id, |groups, _| groups.server_joined(other));
+        }
+    }
+
+    /// Cuts a server off: it and the others count each other as left.
+    pub fn part(&mut self, id: ServerId) {
+        let others: Vec<ServerId> = self.servers.keys().copied().collect();
+        for other in others.into_iter().filter(|other| *other != id) {
+            self.step(other, |groups, now| groups.server_left(id, now));
+            self.step(id, |groups, now| groups.server_left(other, now));
+        }
+        self.links.retain(|(from, to), _| *from != id && *to != id);
+    }
+
     fn step(
         &mut self,
         at: ServerId,

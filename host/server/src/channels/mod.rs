@@ -10,10 +10,10 @@ mod writing;
 
 use crate::{
     fair_semaphore::FairSemaphore,
+    gateways::Gateways,
     handle::ServerHandle,
     host_environment::HostEnvironment,
     metrics::{Metrics, RoleMeters},
-    transport::{ServerId, ServerTransport},
 };
 use backlog::{ChannelBacklog, RefusedRequest};
 use peal_core::{
@@ -285,7 +285,7 @@ impl Channels {
         pool: &Arc<GuestPool>,
         settings: ChannelSettings,
         host: &Arc<dyn HostEnvironment>,
-        beside: (Arc<dyn ServerTransport>, ServerId),
+        gateways: Gateways,
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
     ) -> Channels {
@@ -297,7 +297,7 @@ impl Channels {
             pool: pool.clone(),
             settings,
             host: host.clone(),
-            beside,
+            gateways,
             metrics: metrics.clone(),
             // One request at a time for each channel. The total needs no limit here, because the
             // queue has one.

@@ -2,10 +2,10 @@
 use super::{ChannelModules, ChannelSettings};
 use crate::{
     fair_semaphore::FairSemaphore,
+    gateways::Gateways,
     guest_thread::on_guest_thread,
     host_environment::{HostEnvironment, UpcallFuture},
     metrics::{Metrics, Stopwatch},
-    transport::{ServerId, ServerTransport},
 };
 use peal_core::log::{
     self, LogArrival, LogDestination, LogOrigin, LogRun, Logged, Malformed, NextChannel,
@@ -26,8 +26,7 @@ pub(super) struct ChannelWriter {
     pub(super) pool: Arc<GuestPool>,
     pub(super) settings: ChannelSettings,
     pub(super) host: Arc<dyn HostEnvironment>,
-    /// Transport between the servers, and the id of this server.
-    pub(super) beside: (Arc<dyn ServerTransport>, ServerId),
+    pub(super) gateways: Gateways,
     pub(super) metrics: Arc<Metrics>,
     /// Semaphore of each channel. A user has at most one request in a channel, so the order of the
     /// permits is also the order of the users.
@@ -142,7 +141,6 @@ impl ChannelWriter {
 
     /// Returns the circumstances of a request that arrived at this time.
     pub(super) fn arrival(&self, at: SystemTime, origin: LogOrigin) -> LogArrival {
-        let (transport, id) = &self.beside;
         let at = at
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
@@ -150,7 +148,7 @@ impl ChannelWriter {
         LogArrival {
             at,
             origin,
-            gateway: transport.gateway(*id),
+            gateway: self.gateways.availability(),
             chosen: None,
         }
     }
@@ -217,11 +215,11 @@ impl ChannelWriter {
         {
             return status;
         }
-        let (channel, request, (transport, id)) =
-            (pending.channel().clone(), pending.request(), &self.beside);
-        let written = match (pending.writer(), request.source.clone()) {
+        let (channel, request) = (pending.channel().clone(), pending.request());
+        let written: UpcallFuture<'_, ()> = match (pending.writer(), request.source.clone()) {
             (LogDestination::Gateway, _) => {
-                transport.log(*id, channel, request, pending.origin().at_gateway())
+                let origin = pending.origin().at_gateway();
+                Box::pin(self.gateways.write(channel, request, origin))
             }
             (LogDestination::Host, Some(source)) => {
                 let LogRequest {

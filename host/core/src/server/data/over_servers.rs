@@ -84,6 +84,11 @@ impl DataExchange {
         actions
     }
 
+    /// Gives this server another number.
+    pub(in crate::server) fn enroll(&mut self, id: ServerId) {
+        self.server_fences.enroll(id);
+    }
+
     /// Handles a message of another server about a fence.
     pub(in crate::server) fn fence_message(
         &mut self,

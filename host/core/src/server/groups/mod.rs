@@ -34,6 +34,13 @@ use std::sync::Arc;
 // A decision of the coordinator concerns the values of members, events, and the replies to
 // participants. The functions that carry one out are therefore on `ServerState`.
 impl ServerState {
+    /// Gives this server the number that its network has assigned: greater than an earlier one, after
+    /// which all other servers have left.
+    pub fn enroll(&mut self, id: ServerId) {
+        self.groups.enroll(id);
+        self.data.enroll(id);
+    }
+
     /// Adds another server.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
         self.with_groups(|groups| groups.server_joined(server))
