@@ -20,8 +20,8 @@ pub use link::PeerCounts;
 pub use links::{LinkOutput, LinkSettings, Links, Recipient, UnknownServer};
 pub use liveness::{Liveness, LivenessSettings};
 pub use membership::{
-    ClusterMember, InvalidNodeName, JoiningServer, Membership, MembershipChange, MembershipRecord,
-    NodeName, RecordPosition, RecordRefusal,
+    ClusterMember, JoiningServer, Membership, MembershipChange, MembershipRecord, RecordPosition,
+    RecordRefusal,
 };
 pub use message::{decode_message, encode_message};
 pub use received::ReceivedMessages;

@@ -1,49 +1,10 @@
 //! The servers of a cluster, from the one sequence of their joins and leaves.
 use crate::ProtocolVersion;
 use peal_core::group::ServerId;
+use peal_model::NodeName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
-
-/// Maximum length of the name of a node.
-const MAX_NAME: usize = 63;
-
-/// Name of a node: letters, digits, `-` and `_`. A node has at most one server of the cluster.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct NodeName(String);
-
-/// Error for a text that is no name of a node.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error(
-    "{0:?} is no name of a node: it must have 1 to {MAX_NAME} letters, digits, \"-\" and \"_\""
-)]
-pub struct InvalidNodeName(String);
-
-impl TryFrom<String> for NodeName {
-    type Error = InvalidNodeName;
-
-    fn try_from(name: String) -> Result<NodeName, InvalidNodeName> {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_allowed) {
-            Ok(NodeName(name))
-        } else {
-            Err(InvalidNodeName(name))
-        }
-    }
-}
-
-impl From<NodeName> for String {
-    fn from(name: NodeName) -> String {
-        name.0
-    }
-}
-
-impl AsRef<str> for NodeName {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
 
 /// Position of a record in the sequence of a cluster. Positions ascend, and none is used twice.
 #[derive(

@@ -8,6 +8,7 @@
 mod array;
 mod attribute;
 mod bits;
+mod cluster;
 mod conversion;
 mod display;
 mod english;
@@ -31,6 +32,7 @@ mod types;
 mod value;
 
 pub use array::{DataArray, MixedArray};
+pub use cluster::{ClusterName, ClusterNameError, NodeName};
 pub use english::{counted, with_article};
 pub use event::{ChainResult, Event};
 pub use hook::{

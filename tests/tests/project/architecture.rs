@@ -23,7 +23,7 @@ const DEPENDENCIES: [(&str, &[&str]); 25] = [
     ("wire", &["model"]),
     ("stub", &["frames", "model"]),
     ("core", &["model"]),
-    ("cluster", &["core", "frames"]),
+    ("cluster", &["core", "frames", "model"]),
     ("proxy", &["core", "model", "wire"]),
     ("config", &["core", "model", "sinks"]),
     ("sandbox", &["declaration", "model"]),
