@@ -85,7 +85,7 @@ pub enum RecordRefusal {
         at: RecordPosition,
     },
     /// The writer has no server in the cluster, so it may not decide about others.
-    #[error("node {:?} declares server {} gone, but has no server in the cluster", writer.0, of.0)]
+    #[error("node {writer} declares server {of} gone, but has no server in the cluster", of = of.0)]
     NoMember {
         /// The writer.
         writer: NodeName,

@@ -27,6 +27,14 @@ pub enum CertificateError {
         /// File that is missing.
         missing: PathBuf,
     },
+    /// Missing key of the authority.
+    #[error("{}: there is no such file; a certificate for {host} needs the key of the authority, so put it back", path.display())]
+    NoAuthorityKey {
+        /// Path of the key.
+        path: PathBuf,
+        /// Host that needs a certificate.
+        host: String,
+    },
     /// Key that cannot be used.
     #[error("{}: {source}; a private key in PEM form is needed", path.display())]
     Key {
@@ -134,9 +142,9 @@ impl ClusterAuthority {
             source,
         };
         let path = &self.files.key;
-        let text = files::read(path)?.ok_or_else(|| CertificateError::HalfPair {
-            present: self.files.certificate.clone(),
-            missing: path.clone(),
+        let text = files::read(path)?.ok_or_else(|| CertificateError::NoAuthorityKey {
+            path: path.clone(),
+            host: host.to_owned(),
         })?;
         let key = KeyPair::from_pem(&text).map_err(|source| CertificateError::Key {
             path: path.clone(),

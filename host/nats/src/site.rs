@@ -150,7 +150,7 @@ pub struct SiteRequest {
     pub directory: PathBuf,
     /// Name of the cluster; `None` for that in the directory.
     pub name: Option<ClusterName>,
-    /// NATS servers that the cluster has, too.
+    /// NATS servers that the cluster has, too. They get certificates if they have none.
     pub servers: Vec<NatsAddress>,
     /// Nodes that the cluster has, too.
     pub nodes: Vec<NodeName>,
@@ -280,10 +280,25 @@ impl ClusterSite {
             problem: error.to_string(),
         })?;
         Ok(format!(
-            "# Cluster {}, by `peal cluster init`. A node without a line here has no access: delete the line,\n\
-             # repeat the command, and give the NATS servers their new configuration.\n{text}",
+            "# Cluster {}, by `peal cluster init`. A node without a line here has no access: delete the line and\n\
+             # the directory of the node, repeat the command, and give the NATS servers their new configuration.\n{text}",
             self.name
         ))
+    }
+
+    /// Makes the certificates of these NATS servers, unless they are there.
+    fn certify(
+        &self,
+        authority: &ClusterAuthority,
+        servers: &[NatsAddress],
+    ) -> Result<(), SiteError> {
+        for server in servers {
+            let directory = self.server_directory(server);
+            files::create_directory(&directory)?;
+            let pair = CertificateFiles::named(&directory, SERVER_CERTIFICATE);
+            authority.certify(server.host(), &pair)?;
+        }
+        Ok(())
     }
 
     /// Writes what is made of the description: configurations, sections, copies of the certificate.
@@ -292,8 +307,6 @@ impl ClusterSite {
         for server in &self.servers {
             let directory = self.server_directory(server);
             files::create_directory(&directory)?;
-            let pair = CertificateFiles::named(&directory, SERVER_CERTIFICATE);
-            authority.certify(server.host(), &pair)?;
             files::replace(&directory.join("ca.pem"), &certificate)?;
             files::replace(&directory.join(SERVER_CONFIG), &server_config(self, server))?;
         }
@@ -318,7 +331,7 @@ impl ClusterSite {
 /// # Errors
 ///
 /// Fails for a request that leaves the cluster without a name, NATS server or node, and for files that
-/// do not belong together. Nothing is written in the first case.
+/// do not belong together. Nothing is written in the first case, and no description in the second.
 pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
     let directory = &request.directory;
     let found = ClusterSite::find(directory)?;
@@ -372,6 +385,8 @@ pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
         administrator,
         nodes,
     };
+    // The certificates of the others may have been moved to their machines.
+    site.certify(&authority, &request.servers)?;
     files::replace(&directory.join(DESCRIPTION), &site.description()?)?;
     site.write(&authority)?;
     Ok(site)

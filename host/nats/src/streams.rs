@@ -117,6 +117,11 @@ pub(crate) fn difference(found: &Config, expected: &Config) -> Option<StreamDiff
         deny_purge,
         allow_direct,
         allow_rollup,
+        allow_message_ttl,
+        allow_message_schedules,
+        allow_message_counter,
+        subject_delete_marker_ttl,
+        persist_mode,
         sealed,
         no_ack,
         republish,
@@ -285,7 +290,21 @@ mod tests {
                 ("allow_direct", "true", "false")
             );
         }
+        let members = ClusterStream::Members.config(&subjects, 1);
+        // A message with a schedule is published under a subject that its sender names.
+        let scheduling = Config {
+            allow_message_schedules: true,
+            ..members.clone()
+        };
+        let found = difference(&scheduling, &members).unwrap();
+        assert_eq!(found.setting, "allow_message_schedules");
         let seals = ClusterStream::Seals.config(&subjects, 1);
+        let expiring = Config {
+            allow_message_ttl: true,
+            ..seals.clone()
+        };
+        let found = difference(&expiring, &seals).unwrap();
+        assert_eq!(found.setting, "allow_message_ttl");
         let erasable = Config {
             deny_purge: false,
             ..seals.clone()

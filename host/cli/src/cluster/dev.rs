@@ -89,6 +89,16 @@ fn prepare(directory: PathBuf, port: Option<u16>, node: &NodeName) -> Result<Clu
     let found = has_files
         .then(|| ClusterSite::read(&directory))
         .transpose()?;
+    let name: ClusterName = NAME.parse()?;
+    if let Some(site) = &found
+        && site.name != name
+    {
+        bail!(
+            "{} holds cluster {}, and not one to try with; choose another --dir",
+            directory.display(),
+            site.name
+        );
+    }
     let servers = match (&found, port) {
         (Some(site), Some(port)) if !site.servers.contains(&NatsAddress::loopback(port)) => {
             let servers: Vec<String> = site.servers.iter().map(ToString::to_string).collect();
@@ -101,7 +111,6 @@ fn prepare(directory: PathBuf, port: Option<u16>, node: &NodeName) -> Result<Clu
         (Some(_), _) => Vec::new(),
         (None, port) => vec![NatsAddress::loopback(port.unwrap_or(DEFAULT_PORT))],
     };
-    let name: ClusterName = NAME.parse()?;
     Ok(prepare_site(&SiteRequest {
         directory,
         name: Some(name),

@@ -121,12 +121,17 @@ fn later_request_adds_node_and_keeps_every_key() {
     let moved = site.node_directory(&node("a"));
     fs::remove_dir_all(&moved).unwrap();
     fs::remove_file(site.administrator_seed()).unwrap();
+    // So is the certificate of a NATS server, for which the authority's key is not needed then.
+    let machine = site.server_directory(&site.servers[0]);
+    fs::remove_dir_all(&machine).unwrap();
+    fs::remove_file(dir.path().join("ca.key")).unwrap();
     let more = prepare_site(&SiteRequest {
         nodes: vec![node("a"), node("c")],
         ..request(dir.path())
     })
     .unwrap();
     assert!(!moved.exists() && !site.administrator_seed().exists());
+    assert!(machine.join("nats-server.conf").exists() && !machine.join("server.key").exists());
     assert_eq!(more.administrator, site.administrator);
     let mut nodes = more.nodes.clone();
     let seed = more.node_directory(&node("c")).join("node.seed");
@@ -303,7 +308,12 @@ fn files_that_do_not_belong_together_are_refused() {
     let key = site.server_directory(&site.servers[0]).join("server.key");
     let away = dir.path().join("away");
     fs::rename(&key, &away).unwrap();
-    assert!(told().contains("server.key is not"), "{}", told());
+    let named = prepare_site(&SiteRequest {
+        servers: vec![server(SERVER)],
+        ..request(dir.path())
+    });
+    let told_of_pair = named.unwrap_err().to_string();
+    assert!(told_of_pair.contains("server.key is not"), "{told_of_pair}");
     fs::rename(&away, &key).unwrap();
     // The authority's key may be kept elsewhere until there is something to sign.
     fs::rename(dir.path().join("ca.key"), &away).unwrap();
@@ -312,7 +322,12 @@ fn files_that_do_not_belong_together_are_refused() {
         servers: vec![server("tls://nats2"), server("tls://nats3")],
         ..request(dir.path())
     });
-    assert!(more.unwrap_err().to_string().contains("ca.key is not"));
+    assert!(
+        more.unwrap_err()
+            .to_string()
+            .contains("ca.key: there is no such file")
+    );
+    assert_eq!(ClusterSite::read(dir.path()).unwrap().servers, site.servers);
     let path = dir.path().join("cluster.toml");
     let text = fs::read_to_string(&path).unwrap();
     for (from, to, says) in [
