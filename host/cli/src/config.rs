@@ -3,7 +3,7 @@ use crate::args::ConfigArgs;
 use peal_audit::TrailRetention;
 use peal_config::{
     Config, ConfigCheck, ConfigSources, OrderedChannel, Problem, ProblemOrigin, Problems,
-    Requirement, Resolved, SettingOverride, SystemResources,
+    Requirement, Resolved, SettingOverride, SettingsTable, SystemResources,
 };
 use peal_core::{
     choice::RecordFailurePolicy,
@@ -98,6 +98,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
     }
     problems.extend(admin_group(&resolved).err());
     problems.extend(audit_failure(&resolved).err());
+    problems.extend(without_cluster(&resolved).err());
     problems.extend(audit_retention(&resolved).err());
     ConfigCheck { resolved, problems }
 }
@@ -132,6 +133,25 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>,
                 recorded, \"continue\" grants without a record"
             ),
         )),
+    }
+}
+
+/// Refuses a cluster: a server does not meet others yet, and nobody is to believe that it does.
+pub fn without_cluster(resolved: &Resolved) -> Result<(), Problem> {
+    let given = Config::ALL
+        .iter()
+        .map(|setting| setting.key)
+        .filter(|key| key.starts_with("cluster."))
+        .find(|key| *resolved.origin(key) != ProblemOrigin::BuiltIn);
+    match given {
+        Some(key) => Err(Problem::new(
+            resolved.origin(key).clone(),
+            format!(
+                "{key}: `peal serve` cannot join a cluster yet; remove [cluster] from its configuration. `peal cluster \
+                 status` checks the section in a file of its own"
+            ),
+        )),
+        None => Ok(()),
     }
 }
 

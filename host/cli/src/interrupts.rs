@@ -1,5 +1,5 @@
-//! Signals to `peal run` and `peal attach`: those that end the job, and those that are forwarded to
-//! procs.
+//! Signals to `peal run`, `peal attach` and `peal cluster dev`: those that end the job or program, and
+//! those that are forwarded to procs.
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,

@@ -7,6 +7,7 @@ mod audit;
 mod audit_signer;
 mod audit_trail;
 mod chain;
+mod cluster;
 mod compiler;
 mod config;
 mod config_command;
@@ -95,6 +96,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Module(command) => module::run(command),
         PealCommand::Audit(command) => audit::run(command),
         PealCommand::Config(command) => config_command::run(command),
+        PealCommand::Cluster(command) => cluster::run(command),
         PealCommand::HostServer => serve::serve_launcher(),
         PealCommand::Helper(args) => helper::help(args),
         PealCommand::AuditSigner(args) => audit_signer::sign(args),

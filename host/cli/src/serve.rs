@@ -76,6 +76,9 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .map(|path| socket_option(path))
         .collect();
     let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
+    if let ServerHome::Daemon = home {
+        config::without_cluster(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
+    }
     let config = readable.resolved.config.clone();
     let socket = config
         .admin

@@ -5,6 +5,7 @@ use peal_cluster::{
     RecordRefusal, ServerKind,
 };
 use peal_core::group::ServerId;
+use peal_frames::{FrameLimit, named_bytes, of_named_bytes};
 use peal_model::NodeName;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,4 +139,20 @@ fn records_that_may_not_be_applied_are_refused() {
     // One may leave twice.
     assert_eq!(apply(huge + 1, 1, MembershipRecord::Left).unwrap().len(), 1);
     assert_eq!(apply(huge + 2, 1, MembershipRecord::Left).unwrap(), []);
+}
+
+#[test]
+fn wrong_names_of_nodes_are_refused_when_decoded() {
+    let limit = FrameLimit(1000);
+    let decoded = |name: &str| {
+        let bytes = named_bytes(Vec::new(), &name, limit).unwrap();
+        of_named_bytes::<NodeName>(&bytes, limit)
+    };
+    for name in ["n", "node-1_a", &"x".repeat(63)] {
+        assert_eq!(decoded(name).unwrap().as_str(), name);
+    }
+    for name in ["", "a.b", "a*", ">", "a b", "n\u{e4}", &"x".repeat(64)] {
+        let error = decoded(name).unwrap_err().to_string();
+        assert!(error.contains("is no name of a node"), "{error}");
+    }
 }

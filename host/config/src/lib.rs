@@ -18,6 +18,7 @@
 //! ```
 
 mod artifact;
+mod cluster;
 mod defaults;
 pub mod docs;
 mod document;
@@ -46,6 +47,7 @@ mod webhook_sink;
 pub mod words;
 
 pub use artifact::{ArtifactReference, ComponentSource, ReferenceError};
+pub use cluster::{NatsAddress, NatsAddressError};
 pub use document::{ModuleEntry, SinkEntry, TableEntry};
 pub use files::{UnsafePermissions, check_owner};
 pub use layers::{ConfigCheck, ConfigSources, Resolved, SettingOverride};
@@ -55,8 +57,9 @@ pub use openpmix_names::{C_NAMES, OpenPmixName};
 pub use problem::{Problem, ProblemOrigin, Problems, TextPosition};
 pub use saved::{recalled, saved};
 pub use settings::{
-    Admin, Audit, Config, Confinement, Deploy, Events, Identity, JobControl, JobSupplied, Log,
-    Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store, Tenant, Tools, Trace,
+    Admin, Audit, ClusterSettings, Config, Confinement, Deploy, Events, Identity, JobControl,
+    JobSupplied, Log, Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store, Tenant,
+    Tools, Trace,
 };
 pub use shares::SystemResources;
 pub use signing::{KeyId, SignerKeyError, TrustedKey};

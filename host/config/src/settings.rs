@@ -4,6 +4,7 @@
 //! The parser, `peal config show`, the names of environment variables, the example file and the
 //! reference tables are generated from it.
 use crate::{
+    cluster::{ClusterNameKind, NatsAddress, NatsAddressKind, NodeNameKind},
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
         ChannelOrder, FilePath, KeywordKind, Loopback, Millis, Number, Switch, TraceFilter,
@@ -21,6 +22,7 @@ use peal_core::{
     choice::{ControlGroups, IdentityCheck, OnAbort, RecordFailurePolicy, RestartScope},
     defaults::HookDefault,
 };
+use peal_model::{ClusterName, NodeName};
 use std::{
     net::SocketAddr,
     num::{NonZeroU32, NonZeroUsize},
@@ -613,6 +615,25 @@ settings! {
         timeout "registry.timeout_ms": Duration = Duration::from_secs(120), Millis(1, DAY), "30000";
         /// Time after which a server tries again to fetch an artefact, in milliseconds.
         retry_interval "registry.retry_interval_ms": Duration = Duration::from_secs(30), Millis(10, DAY), "5000";
+    }
+
+    /// Cluster of the node: the NATS servers on which Peal's servers meet. `peal cluster` uses it. A
+    /// server does not meet others yet, and `peal serve` refuses to start with a cluster.
+    "cluster" cluster: ClusterSettings {
+        /// NATS servers, as `tls://HOST` or `tls://HOST:PORT`. One of them is enough for a connection.
+        servers "cluster.servers": Vec<NatsAddress> = Vec::new(), List(NatsAddressKind), "[\"tls://nats1.example.org\", \"tls://nats2.example.org:4333\"]";
+        /// Name of the cluster.
+        name "cluster.name": Option<ClusterName> = None, Unset("no cluster", ClusterNameKind), "\"site\"";
+        /// Name of this node in the cluster.
+        node "cluster.node": Option<NodeName> = None, Unset("the host name up to its first dot", NodeNameKind), "\"n1\"";
+        /// File with the seed of this node's key, which `peal cluster init` makes. Only its owner may read
+        /// it.
+        credentials "cluster.credentials": Option<PathBuf> = None, Unset("none, which a cluster needs", FilePath), "\"/etc/peal/cluster/node.seed\"";
+        /// Certificates of authorities (PEM) that NATS servers are verified by, instead of those of the
+        /// system.
+        ca "cluster.ca": Option<PathBuf> = None, Unset("those of the system", FilePath), "\"/etc/peal/cluster/ca.pem\"";
+        /// Time in which a NATS server must accept a connection and answer a request, in milliseconds.
+        timeout "cluster.timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "2000";
     }
 
     /// Limits of all modules of one user or one job together: configured modules with such a scope,

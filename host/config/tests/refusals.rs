@@ -194,6 +194,22 @@ fn wrong_value_is_refused_with_valid_values() {
             "1:24: policy.event.default is \"maybe\"; it should be \"built-in\", \"grant\" or \"deny\"",
         ),
         (
+            "cluster.servers = [\"nats://n1\"]",
+            "1:20: cluster.servers is \"nats://n1\"; it should be the address of a NATS server, as in \"tls://nats1.example.org:4222\"",
+        ),
+        (
+            "cluster.servers = [\"tls://n1\", \"tls://n1:4222\"]",
+            "1:32: cluster.servers names \"tls://n1:4222\" twice",
+        ),
+        (
+            "cluster.name = \"a.b\"",
+            "1:16: cluster.name is \"a.b\"; it should be a name of 1 to 63 characters of A-Z, a-z, 0-9, _ and -",
+        ),
+        (
+            "cluster.node = 5",
+            "1:16: cluster.node is 5; it should be a name of 1 to 63 characters of A-Z, a-z, 0-9, _ and -",
+        ),
+        (
             "log.once = 1",
             "1:12: log.once is 1; it should be true or false",
         ),

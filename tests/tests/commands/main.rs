@@ -3,6 +3,7 @@ mod admin;
 mod attach;
 mod chain;
 mod checkpoint_requests;
+mod cluster;
 mod command_line;
 mod config;
 mod ctl;

@@ -14,7 +14,7 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 25] = [
+const DEPENDENCIES: [(&str, &[&str]); 26] = [
     ("build", &["declaration"]),
     ("confinement", &[]),
     ("declaration", &[]),
@@ -65,6 +65,7 @@ const DEPENDENCIES: [(&str, &[&str]); 25] = [
         ],
     ),
     ("registry", &["config", "sandbox"]),
+    ("nats", &["config", "model"]),
     ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 

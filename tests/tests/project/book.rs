@@ -91,6 +91,7 @@ pages! {
     commands_about_policies_run: "admin/policies.md",
     commands_about_logging_run: "admin/logging.md",
     commands_about_deployment_run: "admin/modules.md",
+    commands_about_clusters_run: "admin/cluster.md",
     commands_about_trouble_run: "admin/troubleshooting.md",
     commands_about_first_module_run: "modules/first-module.md",
     commands_about_inspection_run: "audit/inspect.md",

@@ -1,6 +1,7 @@
 //! Command line of `peal`.
 mod attach;
 mod audit;
+mod cluster;
 mod control;
 mod events;
 mod groups;
@@ -19,6 +20,7 @@ pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
 };
+pub use cluster::{ClusterCommand, ClusterDev, ClusterInit, ClusterStatus};
 pub use control::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal, CtlStatus};
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
@@ -55,7 +57,7 @@ Place --config, --set, --socket, --pid, --nspace, --uri and --json before or aft
 
 Exit status:
   0    success; `peal run` and `peal attach` return the status of the job or program instead (128 + N: killed by signal N)
-  1    `peal config check` or `peal status` found a problem, or `peal ctl` did not complete for all targets
+  1    `peal config check`, `peal status` or `peal cluster status` found a problem, or `peal ctl` did not complete for all targets
   2    invalid command line
   125  Peal failed
   126  the program cannot be executed
@@ -147,6 +149,9 @@ pub enum PealCommand {
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Set up and check the NATS servers on which the servers of a cluster meet
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Serve the jobs of a launcher that has started this command with a socket as its standard
     /// input
     #[command(hide = true)]

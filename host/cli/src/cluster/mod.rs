@@ -1,0 +1,17 @@
+//! `peal cluster`: NATS servers on which Peal's servers meet.
+mod dev;
+mod init;
+mod status;
+
+use crate::args::ClusterCommand;
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Runs the command.
+pub fn run(command: ClusterCommand) -> Result<ExitCode> {
+    match command {
+        ClusterCommand::Init(args) => init::init(args),
+        ClusterCommand::Dev(args) => dev::dev(args),
+        ClusterCommand::Status(args) => status::status(args),
+    }
+}

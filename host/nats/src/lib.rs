@@ -1,0 +1,44 @@
+//! The NATS servers on which Peal's servers meet: their configuration, keys and checks.
+//!
+//! ```text
+//! subjects      the names of all subjects, written and parsed
+//! streams       what is stored: membership and seals
+//! permissions   who may publish and subscribe where
+//! site          files of a cluster: `peal cluster init`
+//!   authority     certificates of the NATS servers
+//!   keys          keys of nodes
+//!   server_config configuration of a NATS server
+//!   files         how files are written
+//! link          connection of a node or of the administrator
+//! check         whether a NATS server is fit for a cluster
+//! ```
+//!
+//! # Trust
+//!
+//! A NATS server lets a node publish only where the node is the named sender. It answers requests of
+//! JetStream to any subject that the requester names, without regard to permissions. Nodes may make only
+//! requests whose answers are JSON, which no message of Peal is: with `DIRECT.GET` or a consumer a node
+//! could have its own bytes published as another, and have streams deleted
+//! (`tests/nats/permissions.rs`).
+
+mod authority;
+mod check;
+mod files;
+mod keys;
+mod link;
+mod permissions;
+mod server_config;
+mod site;
+mod streams;
+mod subjects;
+
+pub use authority::CertificateError;
+pub use check::{MIN_VERSION, NatsReport, ServerProblem, StoredStream, check_server};
+pub use files::SiteFileError;
+pub use keys::{NodeKey, NodeKeyError};
+pub use link::{ClusterAccess, ClusterAccessError, LinkError, NatsLink};
+pub use permissions::SubjectPermissions;
+pub use server_config::server_config;
+pub use site::{ClusterSite, SiteError, SiteRequest, prepare_site};
+pub use streams::{AppliedStream, ClusterStream, StreamSetupError, apply_streams};
+pub use subjects::{ClusterSubject, ClusterSubjects, SubjectError};

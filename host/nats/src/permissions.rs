@@ -1,0 +1,58 @@
+//! Permissions of the users of a NATS server: the least with which a node and the administrator work.
+use crate::{
+    streams::ClusterStream,
+    subjects::{ClusterSubject, ClusterSubjects},
+};
+use peal_model::NodeName;
+use serde::Serialize;
+
+/// Subjects of one user of a NATS server. Everything else is denied.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SubjectPermissions {
+    /// Subjects to which the user may publish.
+    pub publish: Vec<String>,
+    /// Subjects to which the user may subscribe.
+    pub subscribe: Vec<String>,
+}
+
+impl SubjectPermissions {
+    /// Returns the permissions of a node. It publishes only where it is the named sender, and reads
+    /// streams by requests whose answers it does not choose: neither `DIRECT.GET` nor consumers, whose
+    /// answers hold the bytes of a stored message and go to any subject.
+    pub fn of_node(subjects: &ClusterSubjects, node: &NodeName) -> SubjectPermissions {
+        let own = |subject: ClusterSubject| subjects.text(&subject);
+        let mut publish = vec![
+            own(ClusterSubject::Broadcast { from: node.clone() }),
+            subjects.messages_from(node),
+            own(ClusterSubject::Member { node: node.clone() }),
+            own(ClusterSubject::Verdict { by: node.clone() }),
+            own(ClusterSubject::Seal { node: node.clone() }),
+            subjects.asks_from(node),
+            subjects.answers_from(node),
+        ];
+        for stream in ClusterStream::ALL {
+            publish.extend(subjects.reads(stream));
+        }
+        SubjectPermissions {
+            publish,
+            subscribe: vec![
+                subjects.broadcasts(),
+                subjects.messages_to(node),
+                subjects.sequenced(),
+                subjects.asks_to(node),
+                subjects.inbox(node),
+            ],
+        }
+    }
+
+    /// Returns the permissions of the administrator, who sets streams up and can delete none.
+    pub fn of_administrator(subjects: &ClusterSubjects) -> SubjectPermissions {
+        SubjectPermissions {
+            publish: ClusterStream::ALL
+                .into_iter()
+                .flat_map(|stream| subjects.set_up(stream))
+                .collect(),
+            subscribe: vec![subjects.administration()],
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Streams of a cluster: their settings, and how the administrator sets them up.
+use crate::{
+    link::{LinkError, administrator},
+    site::ClusterSite,
+    subjects::ClusterSubjects,
+};
+use async_nats::{
+    Client,
+    jetstream::{
+        self, ErrorCode,
+        context::{CreateStreamErrorKind, GetStreamErrorKind},
+        stream::{Config, DiscardPolicy, Republish, RetentionPolicy, StorageType},
+    },
+};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Latest messages of each node that the stream of members keeps: a node cannot remove what others
+/// wrote by writing much.
+const MAX_MEMBER_MESSAGES: i64 = 64;
+/// Maximum size of a join, leave or verdict, in bytes.
+const MAX_MEMBER_BYTES: i32 = 64 << 10;
+/// Seals of each node, after which further ones are refused: two a minute for a year.
+const MAX_SEALS: i64 = 1 << 20;
+/// Maximum size of a seal, in bytes.
+const MAX_SEAL_BYTES: i32 = 4 << 10;
+/// Time in which the stream of members drops repeated message ids.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+
+/// Stream of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClusterStream {
+    /// Joins, leaves and verdicts, in one sequence.
+    Members,
+    /// Seals of the audit trails of all nodes.
+    Seals,
+}
+
+impl ClusterStream {
+    /// All streams.
+    pub const ALL: [ClusterStream; 2] = [ClusterStream::Members, ClusterStream::Seals];
+
+    /// Returns the settings of the stream, stored on this number of NATS servers.
+    pub fn config(self, subjects: &ClusterSubjects, replicas: usize) -> Config {
+        let common = Config {
+            name: subjects.stream_name(self),
+            subjects: subjects.stored(self),
+            retention: RetentionPolicy::Limits,
+            storage: StorageType::File,
+            num_replicas: replicas,
+            duplicate_window: DUPLICATE_WINDOW,
+            max_messages: -1,
+            max_bytes: -1,
+            max_consumers: -1,
+            // Direct reads answer with the bytes of a message, and go where the reader says.
+            allow_direct: false,
+            ..Config::default()
+        };
+        match self {
+            ClusterStream::Members => {
+                let (source, destination) = subjects.republished();
+                Config {
+                    max_messages_per_subject: MAX_MEMBER_MESSAGES,
+                    max_message_size: MAX_MEMBER_BYTES,
+                    discard: DiscardPolicy::Old,
+                    republish: Some(Republish {
+                        source,
+                        destination,
+                        headers_only: false,
+                    }),
+                    ..common
+                }
+            }
+            ClusterStream::Seals => Config {
+                max_messages_per_subject: MAX_SEALS,
+                max_message_size: MAX_SEAL_BYTES,
+                discard: DiscardPolicy::New,
+                discard_new_per_subject: true,
+                deny_delete: true,
+                deny_purge: true,
+                ..common
+            },
+        }
+    }
+}
+
+/// Setting of a stream that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StreamDifference {
+    /// Name in the configuration of a stream.
+    pub(crate) setting: &'static str,
+    pub(crate) value: String,
+    pub(crate) expected: String,
+}
+
+/// Returns the first setting in which a stream differs, the number of its replicas apart.
+pub(crate) fn difference(found: &Config, expected: &Config) -> Option<StreamDifference> {
+    /// Compares the fields under their names.
+    macro_rules! compare {
+        ($($field:ident),+) => { $(
+            if found.$field != expected.$field {
+                return Some(StreamDifference {
+                    setting: stringify!($field),
+                    value: format!("{:?}", found.$field),
+                    expected: format!("{:?}", expected.$field),
+                });
+            }
+        )+ };
+    }
+    compare!(
+        subjects,
+        retention,
+        storage,
+        discard,
+        discard_new_per_subject,
+        deny_delete,
+        deny_purge,
+        allow_direct,
+        allow_rollup,
+        allow_message_ttl,
+        allow_message_schedules,
+        allow_message_counter,
+        subject_delete_marker_ttl,
+        persist_mode,
+        sealed,
+        no_ack,
+        republish,
+        mirror,
+        sources,
+        subject_transform,
+        max_messages_per_subject,
+        max_message_size,
+        max_messages,
+        max_bytes,
+        max_age
+    );
+    None
+}
+
+/// Error of setting up the streams.
+#[derive(Debug, Error)]
+pub enum StreamSetupError {
+    /// No connection as the administrator.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// NATS server without JetStream for the account of the cluster.
+    #[error(
+        "NATS server has no JetStream; start it with the configuration that `peal cluster init` wrote"
+    )]
+    NoJetStream,
+    /// Stream that exists with other settings.
+    #[error(
+        "stream {stream} has {setting} = {value}; a cluster needs {expected}. Delete the stream on a NATS server and repeat the command"
+    )]
+    Differs {
+        /// Name of the stream.
+        stream: String,
+        /// Name of the setting.
+        setting: &'static str,
+        /// Value that was found.
+        value: String,
+        /// Value that a cluster needs.
+        expected: String,
+    },
+    /// Request that failed otherwise.
+    #[error("cannot set up stream {stream}: {reason}")]
+    Request {
+        /// Name of the stream.
+        stream: String,
+        /// Answer of the NATS server.
+        reason: String,
+    },
+}
+
+/// Result of setting up one stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AppliedStream {
+    /// The stream was created.
+    Created(String),
+    /// The stream was there with the right settings.
+    Kept(String),
+    /// The stream was there and is stored on another number of NATS servers now.
+    Replicated(String),
+}
+
+/// Creates the streams of a cluster, or checks the settings of those that exist.
+///
+/// # Errors
+///
+/// Fails without a connection, without JetStream, and for a stream that has other settings.
+pub async fn apply_streams(site: &ClusterSite) -> Result<Vec<AppliedStream>, StreamSetupError> {
+    let client = administrator(site).await?;
+    let mut applied = Vec::new();
+    for stream in ClusterStream::ALL {
+        let config = stream.config(&ClusterSubjects::new(site.name.clone()), site.replicas());
+        applied.push(apply(&client, config).await?);
+    }
+    Ok(applied)
+}
+
+async fn apply(client: &Client, config: Config) -> Result<AppliedStream, StreamSetupError> {
+    let context = jetstream::new(client.clone());
+    let stream = config.name.clone();
+    let failed = |reason: String| StreamSetupError::Request {
+        stream: stream.clone(),
+        reason,
+    };
+    match context.get_stream(&stream).await {
+        Ok(found) => {
+            let found = &found.cached_info().config;
+            if let Some(difference) = difference(found, &config) {
+                return Err(StreamSetupError::Differs {
+                    stream: stream.clone(),
+                    setting: difference.setting,
+                    value: difference.value,
+                    expected: difference.expected,
+                });
+            }
+            if found.num_replicas == config.num_replicas {
+                return Ok(AppliedStream::Kept(stream));
+            }
+            context
+                .update_stream(&config)
+                .await
+                .map_err(|error| failed(error.to_string()))?;
+            Ok(AppliedStream::Replicated(stream))
+        }
+        Err(error) => match error.kind() {
+            GetStreamErrorKind::JetStream(refusal)
+                if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
+                match context.create_stream(config).await {
+                    Ok(_) => Ok(AppliedStream::Created(stream)),
+                    Err(error) if is_without_jetstream(&error.kind()) => {
+                        Err(StreamSetupError::NoJetStream)
+                    }
+                    Err(error) => Err(failed(error.to_string())),
+                }
+            }
+            kind if lacks_jetstream(&kind, &error) => Err(StreamSetupError::NoJetStream),
+            _ => Err(failed(error.to_string())),
+        },
+    }
+}
+
+fn is_without_jetstream(kind: &CreateStreamErrorKind) -> bool {
+    matches!(kind, CreateStreamErrorKind::JetStreamUnavailable)
+}
+
+/// Returns true if a request for a stream failed for want of JetStream.
+pub(crate) fn lacks_jetstream(
+    kind: &GetStreamErrorKind,
+    error: &jetstream::context::GetStreamError,
+) -> bool {
+    match kind {
+        GetStreamErrorKind::JetStream(refusal) => [
+            ErrorCode::JETSTREAM_NOT_ENABLED,
+            ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT,
+        ]
+        .contains(&refusal.error_code()),
+        // Without JetStream nothing listens to its requests.
+        GetStreamErrorKind::Request => std::error::Error::source(error)
+            .and_then(|source| source.downcast_ref::<jetstream::context::RequestError>())
+            .is_some_and(|request| {
+                request.kind() == jetstream::context::RequestErrorKind::NoResponders
+            }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "this is test code")]
+    use super::*;
+
+    #[test]
+    fn difference_names_setting_with_both_values() {
+        let subjects = ClusterSubjects::new("site".parse().unwrap());
+        for stream in ClusterStream::ALL {
+            let expected = stream.config(&subjects, 1);
+            assert_eq!(difference(&expected, &expected), None);
+            assert_eq!(difference(&stream.config(&subjects, 3), &expected), None);
+            let direct = Config {
+                allow_direct: true,
+                ..expected.clone()
+            };
+            let found = difference(&direct, &expected).unwrap();
+            assert_eq!(
+                (found.setting, found.value.as_str(), found.expected.as_str()),
+                ("allow_direct", "true", "false")
+            );
+        }
+        let members = ClusterStream::Members.config(&subjects, 1);
+        // A message with a schedule is published under a subject that its sender names.
+        let scheduling = Config {
+            allow_message_schedules: true,
+            ..members.clone()
+        };
+        let found = difference(&scheduling, &members).unwrap();
+        assert_eq!(found.setting, "allow_message_schedules");
+        let seals = ClusterStream::Seals.config(&subjects, 1);
+        let expiring = Config {
+            allow_message_ttl: true,
+            ..seals.clone()
+        };
+        let found = difference(&expiring, &seals).unwrap();
+        assert_eq!(found.setting, "allow_message_ttl");
+        let erasable = Config {
+            deny_purge: false,
+            ..seals.clone()
+        };
+        assert_eq!(difference(&erasable, &seals).unwrap().setting, "deny_purge");
+    }
+}
