@@ -1,4 +1,5 @@
-//! The NATS servers on which Peal's servers meet: their configuration, keys and checks.
+//! The NATS servers on which Peal's servers meet: their configuration, keys and checks, and the network
+//! that they make.
 //!
 //! ```text
 //! subjects      the names of all subjects, written and parsed
@@ -11,6 +12,8 @@
 //!   files         how files are written
 //! link          connection of a node or of the administrator
 //! check         whether a NATS server is fit for a cluster
+//! network       the network on which servers meet
+//!   records       reading and writing of the one sequence of members
 //! ```
 //!
 //! # Trust
@@ -26,7 +29,9 @@ mod check;
 mod files;
 mod keys;
 mod link;
+mod network;
 mod permissions;
+mod records;
 mod server_config;
 mod site;
 mod streams;
@@ -37,6 +42,7 @@ pub use check::{MIN_VERSION, NatsReport, ServerProblem, StoredStream, check_serv
 pub use files::SiteFileError;
 pub use keys::{NodeKey, NodeKeyError};
 pub use link::{ClusterAccess, ClusterAccessError, LinkError, NatsLink};
+pub use network::NatsNetwork;
 pub use permissions::SubjectPermissions;
 pub use server_config::server_config;
 pub use site::{ClusterSite, SiteError, SiteRequest, prepare_site};

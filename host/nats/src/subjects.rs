@@ -2,8 +2,8 @@
 //!
 //! | subject | messages | published by |
 //! |---|---|---|
-//! | `peal.C.from.N.all` | of node N for all servers | N |
-//! | `peal.C.from.N.to.M` | of node N for one server | N |
+//! | `peal.C.from.N.all` | beats of node N | N |
+//! | `peal.C.from.N.to.M` | frames of node N for node M | N |
 //! | `peal.C.members.N` | joins and leaves of node N itself, stored | N |
 //! | `peal.C.verdicts.N` | verdicts of node N about others, stored | N |
 //! | `peal.C.seals.N` | seals of the audit trail of node N, stored | N |

@@ -8,6 +8,7 @@
 )]
 mod checks;
 mod config;
+mod network;
 mod permissions;
 mod site;
 mod support;

@@ -59,11 +59,15 @@ pub fn node(name: &str) -> NodeName {
 
 /// Makes the files of the cluster `site` with the nodes `a` and `b`.
 pub fn prepared(directory: &Path, servers: Vec<NatsAddress>) -> ClusterSite {
+    prepared_for(&["a", "b"], directory, servers)
+}
+
+fn prepared_for(nodes: &[&str], directory: &Path, servers: Vec<NatsAddress>) -> ClusterSite {
     prepare_site(&SiteRequest {
         directory: directory.to_owned(),
         name: Some("site".parse().unwrap()),
         servers,
-        nodes: vec![node("a"), node("b")],
+        nodes: nodes.iter().map(|name| node(name)).collect(),
     })
     .unwrap()
 }
@@ -88,7 +92,23 @@ impl Drop for RunningSite {
 impl RunningSite {
     /// Starts this number of servers and sets the streams up.
     pub async fn start(servers: usize) -> RunningSite {
-        let running = RunningSite::start_bare(servers, |_| {});
+        RunningSite::start_bare(servers, |_| {})
+            .with_streams()
+            .await
+    }
+
+    /// Starts one server for these nodes and sets the streams up.
+    pub async fn of_nodes(nodes: &[&str]) -> RunningSite {
+        let directory = tempfile::tempdir().unwrap();
+        let address = NatsAddress::loopback(free_port());
+        let site = prepared_for(nodes, directory.path(), vec![address]);
+        RunningSite::run(site, directory, |_| {})
+            .with_streams()
+            .await
+    }
+
+    async fn with_streams(self) -> RunningSite {
+        let running = self;
         let began = Instant::now();
         // Several servers elect a leader first.
         while let Err(error) = apply_streams(&running.site).await {
@@ -102,6 +122,10 @@ impl RunningSite {
         let directory = tempfile::tempdir().unwrap();
         let addresses = (0..servers).map(|_| NatsAddress::loopback(free_port()));
         let site = prepared(directory.path(), addresses.collect());
+        RunningSite::run(site, directory, change)
+    }
+
+    fn run(site: ClusterSite, directory: TempDir, change: impl Fn(&mut Value)) -> RunningSite {
         let servers = site.servers.iter().map(|server| {
             let file = site.server_config_file(server);
             let text = fs::read_to_string(&file).unwrap();

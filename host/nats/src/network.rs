@@ -1,0 +1,526 @@
+//! NATS as the network on which servers meet.
+use crate::{
+    link::{ClusterAccess, NatsLink},
+    records::{RecordReadError, RecordReader, RecordWriter},
+    subjects::{ClusterSubject, ClusterSubjects},
+};
+use async_nats::{Client, Event, Message, Subscriber};
+use futures_util::{StreamExt, stream::SelectAll};
+use peal_cluster::{
+    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
+    JoinedServer, JoiningServer, LeaveFuture, ProtocolVersion, RecordPosition, ServerKind,
+    ServerNetwork, ServerNotice, ServerTransport,
+};
+use peal_core::{
+    MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
+};
+use peal_model::{Event as PmixEvent, NodeName};
+use std::{
+    collections::BTreeMap,
+    future,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, mpsc, watch},
+    time::{Instant as TokioInstant, sleep_until},
+};
+
+/// Time between two looks at the stream, for records that did not come by themselves.
+const LOOK_EACH: Duration = Duration::from_secs(10);
+
+/// Time between two attempts to connect or to read: elections of NATS servers take some seconds.
+const RETRY_EACH: Duration = Duration::from_secs(1);
+
+/// Network of the servers of a cluster that meet on NATS.
+pub struct NatsNetwork {
+    access: ClusterAccess,
+    settings: ClusterServerSettings,
+    software: String,
+    run: u64,
+    runtime: Handle,
+}
+
+impl NatsNetwork {
+    /// Returns the network for the server of one node. Its task runs in the current runtime.
+    ///
+    /// `software` is the version of the program, to be shown, and `run` a random number.
+    pub fn new(
+        access: ClusterAccess,
+        settings: ClusterServerSettings,
+        software: String,
+        run: u64,
+    ) -> NatsNetwork {
+        NatsNetwork {
+            access,
+            settings,
+            software,
+            run,
+            runtime: Handle::current(),
+        }
+    }
+}
+
+/// Order of a record that came by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RecordArrival {
+    /// It is the next one, or was read before.
+    InOrder,
+    /// Some before it did not come, and have to be read.
+    AfterOthers,
+}
+
+/// Shared by the task of a network and the server's connection.
+struct Shared {
+    state: Mutex<ClusterServer>,
+    started: Instant,
+    /// Signals outputs of the state to the task.
+    wake: Notify,
+    left: watch::Sender<LeavePhase>,
+    refused_frames: AtomicU64,
+}
+
+/// Progress of leaving the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LeavePhase {
+    Member,
+    Leaving,
+    Left,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, ClusterServer> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> MonotonicTime {
+        let millis = self.started.elapsed().as_millis();
+        MonotonicTime(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+
+    /// Changes the state, and has the task carry out the results.
+    fn change(&self, change: impl FnOnce(&mut ClusterServer, MonotonicTime)) {
+        change(&mut self.state(), self.now());
+        self.wake.notify_one();
+    }
+}
+
+impl ServerNetwork for NatsNetwork {
+    fn join(&self, server: Arc<dyn JoinedServer>, kind: ServerKind) -> Arc<dyn ServerTransport> {
+        let ProtocolVersion { major, minor } = ProtocolVersion::CURRENT;
+        let joining = JoiningServer {
+            major,
+            minor,
+            software: self.software.clone(),
+            kind,
+            run: self.run,
+        };
+        let settings = ClusterServerSettings {
+            max_waiting_event_bytes: server.max_server_inbox_bytes(),
+            ..self.settings
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(ClusterServer::new(
+                self.access.node.clone(),
+                joining,
+                settings,
+            )),
+            started: Instant::now(),
+            wake: Notify::new(),
+            left: watch::Sender::new(LeavePhase::Member),
+            refused_frames: AtomicU64::new(0),
+        });
+        let task = NetworkTask {
+            access: self.access.clone(),
+            shared: shared.clone(),
+            server,
+            run: self.run,
+        };
+        self.runtime.spawn(task.run());
+        Arc::new(NatsTransport {
+            shared,
+            patience: self.access.timeout,
+        })
+    }
+}
+
+/// Connection of a server to the others of its cluster.
+struct NatsTransport {
+    shared: Arc<Shared>,
+    /// Time limit of leaving.
+    patience: Duration,
+}
+
+impl ServerTransport for NatsTransport {
+    fn distribute(&self, event: Arc<PmixEvent>, reach: UserScope) {
+        self.shared
+            .change(|state, now| state.distribute(&event, reach, now));
+    }
+
+    fn send(&self, to: ServerId, message: InterServerMessage) {
+        self.shared
+            .change(|state, now| state.send(to, message, now));
+    }
+
+    fn room(&self, of: ServerId) {
+        self.shared.change(|state, now| state.room(of, now));
+    }
+
+    fn leave(&self) -> LeaveFuture {
+        self.shared.change(|state, _| state.leave());
+        self.shared.left.send_if_modified(|phase| {
+            let is_member = *phase == LeavePhase::Member;
+            if is_member {
+                *phase = LeavePhase::Leaving;
+            }
+            is_member
+        });
+        let mut left = self.shared.left.subscribe();
+        let patience = self.patience;
+        Box::pin(async move {
+            let left = left.wait_for(|phase| *phase == LeavePhase::Left);
+            // The others declare a server gone whose record did not get through.
+            let _ = tokio::time::timeout(patience, left).await;
+        })
+    }
+}
+
+/// Task that carries out what the state of a server wants.
+struct NetworkTask {
+    access: ClusterAccess,
+    shared: Arc<Shared>,
+    server: Arc<dyn JoinedServer>,
+    run: u64,
+}
+
+/// Connection to NATS with its subscriptions.
+struct Session {
+    client: Client,
+    subjects: ClusterSubjects,
+    node: NodeName,
+    frames: Subscriber,
+    sequenced: Subscriber,
+    beats: SelectAll<Subscriber>,
+    reader: RecordReader,
+    writer: RecordWriter,
+}
+
+impl NetworkTask {
+    async fn run(self) {
+        let mut leaving = self.shared.left.subscribe();
+        let gone = async {
+            // An error means that nobody is left who could say so.
+            let _ = leaving.wait_for(|phase| *phase != LeavePhase::Member).await;
+        };
+        let link = tokio::select! {
+            link = self.connect() => link,
+            () = gone => return self.end(),
+        };
+        let (client, mut events) = (link.client.clone(), link.events);
+        let mut session = match Session::begin(client, link.subjects, link.node, self.run).await {
+            Ok(session) => session,
+            Err(error) => {
+                tracing::error!(%error, "cluster not joined: no subscription on NATS");
+                return self.end();
+            }
+        };
+        self.follow(&mut session, &mut events).await;
+        self.end();
+    }
+
+    fn end(&self) {
+        self.shared.left.send_replace(LeavePhase::Left);
+    }
+
+    /// Connects to a NATS server, for as long as it takes.
+    async fn connect(&self) -> NatsLink {
+        let mut last = String::new();
+        loop {
+            match NatsLink::connect(&self.access).await {
+                Ok(link) => return link,
+                Err(error) => {
+                    let text = error.to_string();
+                    if text != last {
+                        tracing::warn!(%error, "cluster not reached, this server is alone");
+                        last = text;
+                    }
+                }
+            }
+            tokio::time::sleep(RETRY_EACH).await;
+        }
+    }
+
+    /// Carries out what happens until this server has left.
+    async fn follow(&self, session: &mut Session, events: &mut mpsc::Receiver<Event>) {
+        let mut look = self.reach(session).await;
+        loop {
+            self.carry_out(session).await;
+            if *self.shared.left.borrow() == LeavePhase::Leaving {
+                session.writer.finish().await;
+                return;
+            }
+            let due = self.shared.state().due_at();
+            let due = due.map(|at| {
+                let at = self.shared.started + Duration::from_millis(at.0);
+                TokioInstant::from_std(at)
+            });
+            let elapse = async {
+                match due {
+                    Some(at) => sleep_until(at).await,
+                    None => future::pending().await,
+                }
+            };
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(Event::Connected) => look = self.reach(session).await,
+                    Some(Event::Disconnected) => {
+                        tracing::warn!("cluster not reached, this server is alone for now");
+                        session.writer.drop_pending();
+                        self.shared.state().disconnected();
+                    }
+                    // What was dropped is asked for again: frames by the links, records here.
+                    Some(Event::SlowConsumer(_)) => look = self.read(session).await,
+                    Some(Event::Closed) | None => return,
+                    Some(other) => tracing::warn!(event = %other, "NATS connection"),
+                },
+                Some(message) = session.frames.next() => self.frame(session, &message),
+                Some(message) = session.sequenced.next() => {
+                    if self.sequenced(session, &message) == RecordArrival::AfterOthers {
+                        look = self.read(session).await;
+                    }
+                }
+                Some(message) = session.beats.next() => self.beat(session, &message),
+                () = self.shared.wake.notified() => {}
+                () = elapse => {
+                    let now = self.shared.now();
+                    self.shared.state().elapse(now);
+                }
+                () = sleep_until(look) => look = self.read(session).await,
+            }
+        }
+    }
+
+    /// Reads the sequence after a connection was made. Returns the time of the next look.
+    async fn reach(&self, session: &mut Session) -> TokioInstant {
+        let now = self.shared.now();
+        self.shared.state().connected(now);
+        self.read(session).await
+    }
+
+    /// Reads the records that did not come by themselves. Returns the time of the next look.
+    async fn read(&self, session: &mut Session) -> TokioInstant {
+        let wait = match self.read_all(session).await {
+            Ok(()) => {
+                self.shared.state().caught_up();
+                LOOK_EACH
+            }
+            Err(error) => {
+                tracing::warn!(%error, "records of the cluster not read");
+                RETRY_EACH
+            }
+        };
+        TokioInstant::now() + wait
+    }
+
+    /// Reads all records that this server does not know.
+    async fn read_all(&self, session: &mut Session) -> Result<(), RecordReadError> {
+        loop {
+            let after = self.shared.state().position();
+            let Some(record) = session.reader.next_after(after).await? else {
+                return Ok(());
+            };
+            let now = self.shared.now();
+            match session.subjects.parse(&record.subject) {
+                Ok(
+                    ClusterSubject::Member { node: writer }
+                    | ClusterSubject::Verdict { by: writer },
+                ) => {
+                    let mut state = self.shared.state();
+                    state.record(record.at, writer, &record.bytes, now);
+                }
+                Ok(_) | Err(_) => {
+                    self.refuse(&format!("record under subject {}", record.subject));
+                    self.shared.state().skip(record.at);
+                }
+            }
+            // Meeting each of a thousand servers makes outputs, which must not pile up.
+            self.carry_out(session).await;
+        }
+    }
+
+    fn frame(&self, session: &Session, message: &Message) {
+        let now = self.shared.now();
+        match session.subjects.parse(&message.subject) {
+            Ok(ClusterSubject::Direct { from, .. }) => {
+                self.shared.state().frame(from, &message.payload, now);
+            }
+            // Stored messages may come under their own subjects.
+            Ok(_) | Err(_) => self.refuse(&format!("message under subject {}", message.subject)),
+        }
+    }
+
+    fn beat(&self, session: &Session, message: &Message) {
+        let now = self.shared.now();
+        if let Ok(ClusterSubject::Broadcast { from }) = session.subjects.parse(&message.subject) {
+            self.shared.state().beat(&from, now);
+        }
+    }
+
+    fn sequenced(&self, session: &Session, message: &Message) -> RecordArrival {
+        let subject = session.subjects.parse(&message.subject);
+        let (
+            Some(at),
+            Ok(
+                ClusterSubject::SequencedMember { node: writer }
+                | ClusterSubject::SequencedVerdict { by: writer },
+            ),
+        ) = (sequence(message), subject)
+        else {
+            self.refuse(&format!("record under subject {}", message.subject));
+            return RecordArrival::InOrder;
+        };
+        let mut state = self.shared.state();
+        let position = state.position();
+        if at.0 > position.0.saturating_add(1) {
+            return RecordArrival::AfterOthers;
+        }
+        let now = self.shared.now();
+        state.record(at, writer, &message.payload, now);
+        RecordArrival::InOrder
+    }
+
+    /// Counts and traces a message that no server of this version sends.
+    fn refuse(&self, reason: &str) {
+        let count = self.shared.refused_frames.fetch_add(1, Ordering::Relaxed);
+        // One line for each power of two: a flood does not fill the log.
+        if count.is_power_of_two() || count == 0 {
+            tracing::warn!(reason, count = count + 1, "message of the cluster refused");
+        }
+    }
+
+    /// Carries out the results of the state in their order.
+    async fn carry_out(&self, session: &mut Session) {
+        loop {
+            let output = self.shared.state().next_output();
+            let Some(output) = output else {
+                return;
+            };
+            match output {
+                ClusterOutput::Transmit { to, frame } => {
+                    let from = session.node.clone();
+                    session
+                        .publish(ClusterSubject::Direct { from, to }, frame)
+                        .await;
+                }
+                ClusterOutput::Beat => {
+                    let from = session.node.clone();
+                    session
+                        .publish(ClusterSubject::Broadcast { from }, Vec::new())
+                        .await;
+                }
+                ClusterOutput::Write(record) => session.writer.write(record),
+                ClusterOutput::Hear(servers) => self.hear(session, &servers).await,
+                ClusterOutput::Tell(notice) => self.tell(notice),
+                ClusterOutput::Warn(warning) => self.warn(&warning),
+            }
+        }
+    }
+
+    fn tell(&self, notice: ServerNotice) {
+        match notice {
+            ServerNotice::Enrolled(id) => {
+                tracing::info!(id = id.0, "cluster joined");
+                self.server.enroll(id);
+            }
+            ServerNotice::Joined { id, kind } => self.server.server_joined(id, kind),
+            ServerNotice::Left(id) => self.server.server_left(id),
+            ServerNotice::Message { from, message } => {
+                if let Err(message) = self.server.server_message(from, message) {
+                    self.shared.state().refused(from, *message);
+                }
+            }
+            ServerNotice::LastMessage { from, message } => self.server.last_message(from, message),
+        }
+    }
+
+    fn warn(&self, warning: &ClusterWarning) {
+        match warning {
+            // After a server has left, frames of it may still be on their way.
+            ClusterWarning::Misdirected { .. } => {
+                tracing::debug!(%warning, "frame of the cluster dropped");
+            }
+            ClusterWarning::DeclaredGone
+            | ClusterWarning::Superseded(_)
+            | ClusterWarning::Incompatible { .. } => tracing::warn!(%warning, "cluster"),
+            other => self.refuse(&other.to_string()),
+        }
+    }
+
+    /// Subscribes to the beats of these servers, and of no others.
+    async fn hear(&self, session: &mut Session, servers: &HeardServers) {
+        let subjects: Vec<String> = match servers {
+            HeardServers::All => vec![session.subjects.broadcasts()],
+            HeardServers::Only(ids) => {
+                let state = self.shared.state();
+                let members = ids.iter().filter_map(|id| state.membership().member(*id));
+                members
+                    .map(|member| {
+                        let from = member.node.clone();
+                        session.subjects.text(&ClusterSubject::Broadcast { from })
+                    })
+                    .collect()
+            }
+        };
+        let mut kept: BTreeMap<String, Subscriber> = BTreeMap::new();
+        for subject in subjects {
+            match session.client.subscribe(subject.clone()).await {
+                Ok(subscriber) => drop(kept.insert(subject, subscriber)),
+                Err(error) => tracing::warn!(%error, subject, "beats of the cluster not heard"),
+            }
+        }
+        // The subscriptions that this replaces end with their subscribers.
+        session.beats = kept.into_values().collect();
+    }
+}
+
+impl Session {
+    async fn begin(
+        client: Client,
+        subjects: ClusterSubjects,
+        node: NodeName,
+        run: u64,
+    ) -> Result<Session, async_nats::SubscribeError> {
+        // Before anything is read: what comes meanwhile waits here.
+        let sequenced = client.subscribe(subjects.sequenced()).await?;
+        let frames = client.subscribe(subjects.messages_to(&node)).await?;
+        Ok(Session {
+            reader: RecordReader::new(&client, &subjects),
+            writer: RecordWriter::start(&client, &subjects, &node, run),
+            client,
+            subjects,
+            node,
+            frames,
+            sequenced,
+            beats: SelectAll::new(),
+        })
+    }
+
+    async fn publish(&self, subject: ClusterSubject, payload: Vec<u8>) {
+        let subject = self.subjects.text(&subject);
+        // What is lost is sent again.
+        if let Err(error) = self.client.publish(subject, payload.into()).await {
+            tracing::debug!(%error, "frame for the cluster not published");
+        }
+    }
+}
+
+/// Returns the position of a republished record.
+fn sequence(message: &Message) -> Option<RecordPosition> {
+    let header = message.headers.as_ref()?.get("Nats-Sequence")?;
+    header.as_str().parse().ok().map(RecordPosition)
+}
