@@ -178,6 +178,9 @@ pub enum ClusterWarning {
     /// This server was declared gone, and joins again.
     #[error("other servers have declared this one gone; it joins again")]
     DeclaredGone,
+    /// The network has lost the sequence.
+    #[error("the stream of members was made anew; all servers join again")]
+    SequenceLost,
     /// Another process has joined with the key of this node. This server stays away.
     #[error(
         "another process has joined as node {0}; this server stays alone until it is started again"
@@ -354,6 +357,18 @@ impl ClusterServer {
             }
         }
         self.join();
+    }
+
+    /// Notes that the network has lost the sequence, which begins anew with greater positions. It is read
+    /// from its beginning, and all servers join again.
+    pub fn restarted(&mut self) {
+        self.forget_all();
+        // Records that came by themselves may be of either sequence.
+        self.membership = Membership::new();
+        if !matches!(self.enrollment, Enrollment::Withdrawn) {
+            self.enrollment = Enrollment::Outside;
+        }
+        self.warn(ClusterWarning::SequenceLost);
     }
 
     /// Passes over a record whose writer is not known.

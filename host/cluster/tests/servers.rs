@@ -45,6 +45,8 @@ enum Step {
     Mend(usize),
     TakeNetworkAway,
     BringNetworkBack,
+    /// The network loses the sequence, and all that is on its way.
+    LoseSequence,
     Send(usize, usize),
     Distribute(usize),
     /// A server has no room for messages of others, or has room again.
@@ -63,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => node().prop_map(Step::Mend),
         1 => Just(Step::TakeNetworkAway),
         2 => Just(Step::BringNetworkBack),
+        1 => Just(Step::LoseSequence),
         6 => (node(), node()).prop_map(|(from, to)| Step::Send(from, to)),
         4 => node().prop_map(Step::Distribute),
         1 => node().prop_map(Step::Fill),
@@ -79,6 +82,8 @@ struct Process {
     server: ClusterServer,
     is_connected: bool,
     connected_at: u64,
+    /// Number of the sequence that was read last.
+    sequence: Option<u64>,
     hears: HeardServers,
     id: Option<ServerId>,
     others: BTreeSet<ServerId>,
@@ -110,6 +115,8 @@ struct World {
     /// The last record of each subject: a node, and true for its verdicts.
     log: BTreeMap<(usize, bool), (RecordPosition, Vec<u8>)>,
     last: u64,
+    /// Number of the sequence: the network may lose one.
+    sequence: u64,
     /// By time of arrival: sender, receiver.
     carried: BTreeMap<(u64, u64), (usize, usize, Carried)>,
     count: u64,
@@ -168,6 +175,7 @@ impl World {
             faults,
             log: BTreeMap::new(),
             last: 0,
+            sequence: 0,
             carried: BTreeMap::new(),
             count: 0,
             numbers: 0,
@@ -217,6 +225,7 @@ impl World {
             server: ClusterServer::new(node(number), joining, settings),
             is_connected: false,
             connected_at: 0,
+            sequence: None,
             hears: HeardServers::Only(BTreeSet::new()),
             id: None,
             others: BTreeSet::new(),
@@ -240,6 +249,7 @@ impl World {
             Step::Mend(number) => self.nodes[number].is_cut = false,
             Step::TakeNetworkAway => self.is_away = true,
             Step::BringNetworkBack => self.is_away = false,
+            Step::LoseSequence => self.lose_sequence(),
             Step::Send(from, to) => self.send(from, to),
             Step::Distribute(from) => self.distribute(from),
             Step::Fill(number) => {
@@ -251,6 +261,22 @@ impl World {
             Step::Pass(millis) => self.pass(millis),
         }
         self.collect();
+    }
+
+    fn lose_sequence(&mut self) {
+        self.sequence += 1;
+        // Later positions are greater than all before.
+        self.last += 1000;
+        self.log.clear();
+        self.carried.clear();
+        for process in self
+            .nodes
+            .iter_mut()
+            .filter_map(|node| node.process.as_mut())
+        {
+            process.is_connected = false;
+            process.server.disconnected();
+        }
     }
 
     fn send(&mut self, from: usize, to: usize) {
@@ -333,7 +359,9 @@ impl World {
             ClusterOutput::Tell(notice) => self.tell(number, notice),
             // Of a server that has left, or not joined here yet.
             ClusterOutput::Warn(
-                ClusterWarning::Misdirected { .. } | ClusterWarning::DeclaredGone,
+                ClusterWarning::Misdirected { .. }
+                | ClusterWarning::DeclaredGone
+                | ClusterWarning::SequenceLost,
             ) => {}
             ClusterOutput::Warn(warning) => panic!("{warning}"),
         }
@@ -427,6 +455,10 @@ impl World {
             }
             process.connected_at = now;
             process.server.connected(time);
+            let before = process.sequence.replace(self.sequence);
+            if before.is_some_and(|before| before != self.sequence) {
+                process.server.restarted();
+            }
             let mut records: Vec<(RecordPosition, usize, &[u8])> = self
                 .log
                 .iter()

@@ -1,7 +1,7 @@
 //! NATS as the network on which servers meet.
 use crate::{
     link::{ClusterAccess, NatsLink},
-    records::{RecordReadError, RecordReader, RecordWriter},
+    records::{RecordReadError, RecordReader, RecordWriter, StreamIdentity},
     subjects::{ClusterSubject, ClusterSubjects},
 };
 use async_nats::{Client, Event, Message, Subscriber};
@@ -329,6 +329,9 @@ impl NetworkTask {
 
     /// Reads all records that this server does not know.
     async fn read_all(&self, session: &mut Session) -> Result<(), RecordReadError> {
+        if session.reader.look().await? == StreamIdentity::Another {
+            self.shared.state().restarted();
+        }
         loop {
             let after = self.shared.state().position();
             let Some(record) = session.reader.next_after(after).await? else {
@@ -455,6 +458,7 @@ impl NetworkTask {
                 tracing::debug!(%warning, "frame of the cluster dropped");
             }
             ClusterWarning::DeclaredGone
+            | ClusterWarning::SequenceLost
             | ClusterWarning::Superseded(_)
             | ClusterWarning::Incompatible { .. } => tracing::warn!(%warning, "cluster"),
             other => self.refuse(&other.to_string()),

@@ -5,6 +5,7 @@ use crate::{
 };
 use async_nats::{
     Client, HeaderMap,
+    datetime::DateTime,
     jetstream::{
         self,
         stream::{RawMessageErrorKind, Stream},
@@ -16,11 +17,16 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 /// Time between two attempts to write a record.
 const WRITE_EACH: Duration = Duration::from_millis(500);
+
+/// Time limit of a read. A request of which the connection was lost has no answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+/// Reason of a read that has failed for its time limit.
+const NO_ANSWER: &str = "no answer";
 
 /// Record of the stream.
 pub(crate) struct StoredRecord {
@@ -46,7 +52,17 @@ pub(crate) enum RecordReadError {
 pub(crate) struct RecordReader {
     context: jetstream::Context,
     name: String,
-    stream: Option<Stream<()>>,
+    stream: Option<Stream>,
+    /// Time at which the stream was made, as it was last seen.
+    created: Option<DateTime>,
+}
+
+/// Identity of the stream since it was last seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StreamIdentity {
+    Same,
+    /// The stream was made anew.
+    Another,
 }
 
 impl RecordReader {
@@ -55,35 +71,56 @@ impl RecordReader {
             context: jetstream::new(client.clone()),
             name: subjects.stream_name(ClusterStream::Members),
             stream: None,
+            created: None,
         }
     }
 
-    /// Returns the first record that follows a position, if there is one.
+    /// Looks at the stream, before its records are read.
+    pub(crate) async fn look(&mut self) -> Result<StreamIdentity, RecordReadError> {
+        let stream = timeout(READ_TIMEOUT, self.context.get_stream(&self.name)).await;
+        let stream = match stream {
+            Ok(stream) => stream.map_err(|error| self.failed(error.to_string()))?,
+            Err(_) => return Err(self.failed(NO_ANSWER.to_owned())),
+        };
+        let created = stream.cached_info().created;
+        self.stream = Some(stream);
+        let before = self.created.replace(created);
+        Ok(if before.is_none_or(|before| before == created) {
+            StreamIdentity::Same
+        } else {
+            StreamIdentity::Another
+        })
+    }
+
+    fn failed(&self, reason: String) -> RecordReadError {
+        RecordReadError::Stream {
+            stream: self.name.clone(),
+            reason,
+        }
+    }
+
+    /// Returns the first record that follows a position, if there is one, of the stream that was last
+    /// looked at.
     pub(crate) async fn next_after(
-        &mut self,
+        &self,
         position: RecordPosition,
     ) -> Result<Option<StoredRecord>, RecordReadError> {
-        let failed = |stream: &str, reason: String| RecordReadError::Stream {
-            stream: stream.to_owned(),
-            reason,
-        };
-        let stream = match &self.stream {
-            Some(stream) => stream,
-            None => {
-                let stream = self.context.get_stream_no_info(&self.name).await;
-                let stream = stream.map_err(|error| failed(&self.name, error.to_string()))?;
-                self.stream.insert(stream)
-            }
+        let Some(stream) = &self.stream else {
+            return Ok(None);
         };
         let next = position.0.saturating_add(1);
-        match stream.get_first_raw_message_by_subject(">", next).await {
+        let read = stream.get_first_raw_message_by_subject(">", next);
+        let Ok(message) = timeout(READ_TIMEOUT, read).await else {
+            return Err(self.failed(NO_ANSWER.to_owned()));
+        };
+        match message {
             Ok(message) => Ok(Some(StoredRecord {
                 at: RecordPosition(message.sequence),
                 subject: message.subject.to_string(),
                 bytes: message.payload.to_vec(),
             })),
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(error) => Err(failed(&self.name, error.to_string())),
+            Err(error) => Err(self.failed(error.to_string())),
         }
     }
 }

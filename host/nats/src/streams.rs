@@ -12,7 +12,7 @@ use async_nats::{
         stream::{Config, DiscardPolicy, Republish, RetentionPolicy, StorageType},
     },
 };
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
 /// Latest messages of each node that the stream of members keeps: a node cannot remove what others
@@ -192,7 +192,10 @@ pub async fn apply_streams(site: &ClusterSite) -> Result<Vec<AppliedStream>, Str
     let client = administrator(site).await?;
     let mut applied = Vec::new();
     for stream in ClusterStream::ALL {
-        let config = stream.config(&ClusterSubjects::new(site.name.clone()), site.replicas());
+        let mut config = stream.config(&ClusterSubjects::new(site.name.clone()), site.replicas());
+        if stream == ClusterStream::Members {
+            config.first_sequence = first_sequence();
+        }
         applied.push(apply(&client, config).await?);
     }
     Ok(applied)
@@ -241,6 +244,13 @@ async fn apply(client: &Client, config: Config) -> Result<AppliedStream, StreamS
             _ => Err(failed(error.to_string())),
         },
     }
+}
+
+/// Returns the first position of a stream that is made now: the seconds since 1970. So positions, which
+/// are the numbers of servers, are greater than those of a stream that was lost.
+fn first_sequence() -> Option<u64> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.ok().map(|since| since.as_secs())
 }
 
 fn is_without_jetstream(kind: &CreateStreamErrorKind) -> bool {

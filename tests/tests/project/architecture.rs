@@ -36,8 +36,8 @@ const DEPENDENCIES: [(&str, &[&str]); 26] = [
     (
         "server",
         &[
-            "audit", "core", "helper", "model", "sandbox", "store", "stub", "system", "tenant",
-            "wire",
+            "cluster", "audit", "core", "helper", "model", "sandbox", "store", "stub", "system",
+            "tenant", "wire",
         ],
     ),
     (
@@ -65,7 +65,7 @@ const DEPENDENCIES: [(&str, &[&str]); 26] = [
         ],
     ),
     ("registry", &["config", "sandbox"]),
-    ("nats", &["config", "model"]),
+    ("nats", &["cluster", "config", "core", "model"]),
     ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 

@@ -5,6 +5,7 @@ use peal_cluster::{
     ClusterServerSettings, InProcessNetwork, JoinedServer, LivenessSettings, ServerKind,
     ServerNetwork, ServerTransport,
 };
+use peal_config::NatsAddress;
 use peal_core::{
     group::{GroupMessage, ServerId},
     server::{InterServerMessage, LogMessage},
@@ -14,13 +15,19 @@ use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Range, Rank, Status
 use peal_nats::NatsNetwork;
 use peal_needs::needs;
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    time::timeout,
+};
 
 /// Call of a server by its network.
 #[derive(Clone, PartialEq, Debug)]
@@ -447,4 +454,194 @@ async fn silent_server_is_declared_gone() {
     for (runtime, ..) in peers {
         runtime.shutdown_background();
     }
+}
+
+/// Waits for messages that were sent both ways while the NATS servers were away.
+async fn exchange(one: &Peer, two: &Peer, numbers: std::ops::Range<u64>) {
+    for number in numbers.clone() {
+        one.transport.send(two.id, message(number));
+        two.transport
+            .distribute(event(number), UserScope::Everybody);
+    }
+    let end = usize::try_from(numbers.end).unwrap();
+    let all: Vec<u64> = (0..numbers.end).collect();
+    assert_eq!(two.server.messages(one.id, end).await, all);
+    assert_eq!(one.server.messages(two.id, end).await, all);
+}
+
+#[needs(nats)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_while_nats_is_away() {
+    let place = Place::nats().await;
+    let peers = place.joined().await;
+    let Place::Nats(mut site) = place else {
+        panic!("NATS was started");
+    };
+    let [one, two, _] = peers.as_slice() else {
+        panic!("three have joined");
+    };
+    exchange(one, two, 0..20).await;
+    site.signal("-STOP");
+    for number in 20..40 {
+        one.transport.send(two.id, message(number));
+        two.transport
+            .distribute(event(number), UserScope::Everybody);
+    }
+    site.signal("-CONT");
+    exchange(one, two, 40..60).await;
+    site.kill();
+    for number in 60..80 {
+        one.transport.send(two.id, message(number));
+        two.transport
+            .distribute(event(number), UserScope::Everybody);
+    }
+    site.start_again();
+    exchange(one, two, 80..100).await;
+    // Nobody was declared gone.
+    for peer in &peers {
+        let told = peer.server.told.borrow();
+        assert!(!told.iter().any(|told| matches!(told, Told::Left(_))));
+    }
+}
+
+#[needs(nats)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_join_again_after_nats_has_lost_everything() {
+    let place = Place::nats().await;
+    let peers = place.joined().await;
+    let Place::Nats(mut site) = place else {
+        panic!("NATS was started");
+    };
+    site.kill();
+    site.wipe();
+    site.start_again();
+    let last = peers.iter().map(|peer| peer.id).max().unwrap();
+    // Positions begin with the time, so that they are greater than those of some time ago.
+    while SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() <= last.0.into() {
+        tokio::task::yield_now().await;
+    }
+    let site = site.with_streams().await;
+    let again = |told: &[Told]| {
+        told.iter()
+            .any(|told| matches!(told, Told::Enrolled(id) if *id > last))
+    };
+    let mut ids = Vec::new();
+    for peer in &peers {
+        let told = peer.server.until(again).await;
+        ids.push(peer.server.id().await);
+        // When a server got its new number, it had been told that all others have left.
+        let mut others = BTreeSet::new();
+        for told in told {
+            match told {
+                Told::Joined(id, _) => drop(others.insert(id)),
+                Told::Left(id) => drop(others.remove(&id)),
+                Told::Enrolled(_) => assert!(others.is_empty(), "{others:?}"),
+                Told::Message(..) => {}
+            }
+        }
+    }
+    for peer in &peers {
+        let own = peer.server.id().await;
+        for id in ids.iter().filter(|id| **id != own) {
+            peer.server.meets(*id).await;
+        }
+    }
+    peers[0].transport.send(ids[1], message(7));
+    assert_eq!(peers[1].server.messages(ids[0], 1).await, [7]);
+    drop(site);
+}
+
+/// Forwards connections to a NATS server, until it is cut.
+struct Cable {
+    port: u16,
+    state: watch::Sender<CableState>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CableState {
+    Whole,
+    Cut,
+}
+
+impl Cable {
+    async fn to(server: u16) -> Cable {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = watch::Sender::new(CableState::Whole);
+        let mut watched = state.subscribe();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                if *watched.borrow_and_update() == CableState::Cut {
+                    continue;
+                }
+                let mut watched = watched.clone();
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
+                        _ = watched.wait_for(|state| *state == CableState::Cut) => {}
+                    }
+                });
+            }
+        });
+        Cable { port, state }
+    }
+}
+
+#[needs(nats)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cut_off_server_is_gone_and_joins_again() {
+    let Place::Nats(site) = Place::nats().await else {
+        panic!("NATS was started");
+    };
+    let cable = Cable::to(site.site.servers[0].port()).await;
+    let mut peers = Vec::new();
+    for node in NODES {
+        let mut access = site.access(node);
+        if node == "a" {
+            access.servers = vec![NatsAddress::loopback(cable.port)];
+        }
+        let server = Recorder::new();
+        let network = NatsNetwork::new(access, quick(), "test".to_owned(), next_run());
+        let transport = network.join(server.clone(), ServerKind::Node);
+        let id = server.id().await;
+        peers.push(Peer {
+            server,
+            transport,
+            id,
+        });
+    }
+    let [cut, one, two] = peers.as_slice() else {
+        panic!("three have joined");
+    };
+    cut.server.meets(two.id).await;
+    for peer in [one, two] {
+        peer.server.meets(cut.id).await;
+    }
+    cable.state.send_replace(CableState::Cut);
+    cut.transport.send(one.id, message(1));
+    one.transport.send(cut.id, message(2));
+    for peer in [one, two] {
+        peer.server
+            .until(|told| told.contains(&Told::Left(cut.id)))
+            .await;
+    }
+    cable.state.send_replace(CableState::Whole);
+    let again = |told: &[Told]| {
+        let enrolled = told.iter().filter(|told| matches!(told, Told::Enrolled(_)));
+        enrolled.count() == 2
+    };
+    let told = cut.server.until(again).await;
+    let left = [one.id, two.id].map(Told::Left);
+    assert!(left.iter().all(|left| told.contains(left)), "{told:?}");
+    let id = cut.server.id().await;
+    for peer in [one, two] {
+        peer.server.meets(id).await;
+        cut.server.meets(peer.id).await;
+        cut.transport.send(peer.id, message(3));
+        assert_eq!(peer.server.messages(id, 1).await, [3]);
+    }
+    // What was for the earlier number of the server did not arrive.
+    assert!(one.server.messages(cut.id, 0).await.is_empty());
+    assert!(cut.server.messages(one.id, 0).await.is_empty());
 }

@@ -107,7 +107,8 @@ impl RunningSite {
             .await
     }
 
-    async fn with_streams(self) -> RunningSite {
+    /// Sets the streams up.
+    pub async fn with_streams(self) -> RunningSite {
         let running = self;
         let began = Instant::now();
         // Several servers elect a leader first.
@@ -154,13 +155,42 @@ impl RunningSite {
         }
     }
 
-    /// Has the servers read their configuration again.
-    pub fn reload(&self) {
+    /// Sends a signal to the servers.
+    pub fn signal(&self, name: &str) {
         for server in &self.servers {
             let pid = server.id().to_string();
-            let done = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+            let done = Command::new("kill").args([name, &pid]).status().unwrap();
             assert!(done.success());
         }
+    }
+
+    /// Kills the servers.
+    pub fn kill(&mut self) {
+        for server in &mut self.servers {
+            server.kill().unwrap();
+            server.wait().unwrap();
+        }
+    }
+
+    /// Starts the killed servers again.
+    pub fn start_again(&mut self) {
+        let site = &self.site;
+        let servers = site.servers.iter();
+        self.servers = servers
+            .map(|server| start(&site.server_directory(server), server))
+            .collect();
+    }
+
+    /// Removes what the killed servers have stored.
+    pub fn wipe(&self) {
+        for server in &self.site.servers {
+            fs::remove_dir_all(self.site.server_directory(server).join("jetstream")).unwrap();
+        }
+    }
+
+    /// Has the servers read their configuration again.
+    pub fn reload(&self) {
+        self.signal("-HUP");
     }
 
     /// Connects as a node.
