@@ -125,6 +125,25 @@ fn server_that_joins_again_takes_the_place_of_its_former_run() {
 }
 
 #[test]
+fn verdict_repeats_those_that_count_alone() {
+    let mut membership = Membership::new();
+    let join = |membership: &mut Membership, at, number| {
+        let at = RecordPosition(at);
+        membership.apply(at, node(number), joining()).unwrap();
+    };
+    (1..=4).for_each(|number| join(&mut membership, number as u64, number));
+    let gone =
+        |servers: &[u32]| MembershipRecord::Gone(servers.iter().copied().map(ServerId).collect());
+    let first = membership.verdict(&node(1), &[ServerId(2), ServerId(3)]);
+    assert_eq!(first, gone(&[2, 3]));
+    membership.apply(RecordPosition(5), node(1), first).unwrap();
+    join(&mut membership, 6, 2);
+    assert_eq!(membership.verdict(&node(1), &[ServerId(4)]), gone(&[3, 4]));
+    // The verdicts of others are theirs.
+    assert_eq!(membership.verdict(&node(4), &[]), gone(&[]));
+}
+
+#[test]
 fn records_that_may_not_be_applied_are_refused() {
     let mut membership = Membership::new();
     let mut apply = |at, number, record| membership.apply(RecordPosition(at), node(number), record);

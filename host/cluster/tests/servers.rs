@@ -8,8 +8,8 @@
 )]
 use peal_cluster::{
     ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
-    JoiningServer, LivenessSettings, MembershipRecord, ProtocolVersion, RecordPosition, ServerKind,
-    ServerNotice, encode_record,
+    JoiningServer, LinkSettings, LivenessSettings, MembershipRecord, ProtocolVersion,
+    RecordPosition, ServerKind, ServerNotice, StreamLimits, encode_record,
 };
 use peal_core::{
     MonotonicTime,
@@ -103,6 +103,8 @@ enum Carried {
     Frame(Vec<u8>),
     Beat,
     Record(RecordPosition, Vec<u8>),
+    /// A record on its way to the sequence, with the time since which its writer is connected.
+    Write(MembershipRecord, u64),
 }
 
 struct World {
@@ -218,6 +220,14 @@ impl World {
             liveness: LivenessSettings {
                 observers: OBSERVERS,
                 ..LivenessSettings::default()
+            },
+            // Small, so that messages wait for acknowledgements.
+            links: LinkSettings {
+                window: StreamLimits {
+                    max_messages: 3,
+                    max_bytes: 1 << 20,
+                },
+                ..LinkSettings::default()
             },
             ..ClusterServerSettings::default()
         };
@@ -347,7 +357,11 @@ impl World {
                     self.carry(number, number_of(&to), Carried::Frame(frame.clone()));
                 }
             }
-            ClusterOutput::Write(record) => self.write(number, &record),
+            ClusterOutput::Write(record) => {
+                let process = self.nodes[number].process.as_ref().unwrap();
+                let since = process.connected_at;
+                self.carry(number, number, Carried::Write(record, since));
+            }
             ClusterOutput::Beat => {
                 (0..NODES)
                     .filter(|to| *to != number)
@@ -377,10 +391,6 @@ impl World {
     }
 
     fn write(&mut self, number: usize, record: &MembershipRecord) {
-        // A server that does not reach the network writes nothing.
-        if !self.reaches_network(number) {
-            return;
-        }
         if let MembershipRecord::Gone(servers) = record {
             self.check_verdict(number, servers);
         }
@@ -400,7 +410,9 @@ impl World {
 
     /// Fails if a server is declared gone of which something came within the last 15 seconds.
     fn check_verdict(&self, writer: usize, servers: &BTreeSet<ServerId>) {
-        let process = self.nodes[writer].process.as_ref().unwrap();
+        let Some(process) = &self.nodes[writer].process else {
+            return;
+        };
         for id in servers.intersection(&process.others) {
             let heard_at = self.heard_at.get(&(self.ids[id], writer));
             let silent = self.now - heard_at.copied().unwrap_or_default();
@@ -423,7 +435,10 @@ impl World {
                 process.others.insert(id);
             }
             ServerNotice::Left(id) => assert!(process.others.remove(&id)),
-            ServerNotice::Message { from, message } if process.is_full => {
+            // There may be room for one that follows.
+            ServerNotice::Message { from, message }
+                if process.is_full && !number_in(&message).is_multiple_of(3) =>
+            {
                 process.refused.insert(from);
                 process.server.refused(from, message);
             }
@@ -499,6 +514,16 @@ impl World {
 
     fn arrive(&mut self, from: usize, to: usize, carried: Carried) {
         let now = self.time();
+        if let Carried::Write(record, since) = carried {
+            let process = self.nodes[from].process.as_ref();
+            // The record of a server that leaves outlives its process.
+            let is_connected =
+                process.is_none_or(|process| process.is_connected && process.connected_at == since);
+            if is_connected && self.reaches_network(from) {
+                self.write(from, &record);
+            }
+            return;
+        }
         let Some(process) = &mut self.nodes[to].process else {
             return;
         };
@@ -511,6 +536,7 @@ impl World {
                 self.heard_at.insert((from, to), self.now);
             }
             Carried::Record(at, bytes) => process.server.record(at, node(from), &bytes, now),
+            Carried::Write(..) => {}
             Carried::Beat => {
                 let sender = process.server.membership().server_of(&node(from));
                 let is_heard = match &process.hears {
@@ -596,6 +622,28 @@ fn all_observers_at_once_are_declared_gone_by_another() {
         assert_eq!(process.others.len(), NODES - OBSERVERS - 1);
     }
     world.settle();
+}
+
+#[test]
+fn messages_without_room_are_told_before_their_sender_has_left() {
+    let mut world = World::new(1, 0);
+    for number in 0..2 {
+        world.run(Step::Start(number));
+        world.run(Step::Pass(1000));
+    }
+    world.run(Step::Fill(0));
+    for _ in 0..6 {
+        world.run(Step::Send(1, 0));
+    }
+    world.run(Step::Pass(2000));
+    let sender = world.nodes[1].process.as_ref().unwrap().id.unwrap();
+    let way = (sender, world.nodes[0].process.as_ref().unwrap().id.unwrap());
+    assert_eq!(world.delivered.get(&way), None);
+    world.run(Step::Stop(1));
+    world.run(Step::Pass(2000));
+    assert_eq!(world.nodes[0].process.as_ref().unwrap().others.len(), 0);
+    // What had come and was acknowledged; the rest is lost with its sender.
+    assert_eq!(world.delivered[&way].first(), Some(&1));
 }
 
 #[test]

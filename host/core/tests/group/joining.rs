@@ -147,20 +147,38 @@ fn procs_that_ended_alone_are_known_to_the_others() {
 #[test]
 fn server_joins_again_under_a_greater_number_after_the_others_left() {
     let mut sim = two_and_one_alone();
-    construct(&mut sim, "g", &own());
-    sim.come_to_rest().unwrap();
-    for number in [JOINED, JOINED + 4] {
-        sim.join(if number == JOINED { ALONE } else { JOINED }, number);
-        sim.deliver_all();
-        let all = [proc(1, 0), proc(2, 0), proc(ALONE, 0), proc(ALONE, 1)];
-        for call in [construct, destruct] {
-            call(&mut sim, "all", &all);
+    let everybody = [proc(1, 0), proc(2, 0), proc(ALONE, 0), proc(ALONE, 1)];
+    let mut before = ALONE;
+    for number in [JOINED, JOINED + 4, JOINED + 8] {
+        // Decisions that the server takes alone under its last number, which is greater than the
+        // coordinator's.
+        for call in [construct, destruct, construct] {
+            call(&mut sim, "g", &own());
             sim.come_to_rest().unwrap();
-            assert_eq!(last(&sim, 4), [code::PMIX_SUCCESS; 4]);
         }
+        // A call that waits for a job which nobody knows yet.
+        let job = 20 + number;
+        let later = [proc(ALONE, 0), proc(ALONE, 1), proc(job, 0)];
+        for member in &own() {
+            sim.construct(member, "later", leader(&later), None);
+        }
+        sim.join(before, number);
+        sim.deliver_all();
+        sim.job_added(1, job, 1);
+        sim.construct(&later[2], "later", leader(&later), None);
+        sim.come_to_rest().unwrap();
+        assert_eq!(last(&sim, 3), [code::PMIX_SUCCESS; 3]);
+        destruct(&mut sim, "later", &later);
+        construct(&mut sim, "all", &everybody);
+        sim.come_to_rest().unwrap();
+        assert_eq!(last(&sim, 7), [code::PMIX_SUCCESS; 7]);
+        destruct(&mut sim, "all", &everybody);
+        sim.come_to_rest().unwrap();
+        assert_eq!(last(&sim, 4), [code::PMIX_SUCCESS; 4]);
+        destruct(&mut sim, "g", &own());
+        sim.come_to_rest().unwrap();
+        assert_eq!(last(&sim, 2), DONE);
         sim.part(ServerId(number));
+        before = number;
     }
-    destruct(&mut sim, "g", &own());
-    sim.come_to_rest().unwrap();
-    assert_eq!(last(&sim, 2), DONE);
 }
