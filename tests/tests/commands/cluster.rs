@@ -70,7 +70,7 @@ fn server_does_not_start_with_a_cluster() {
     let file = dir.path().join("peal.toml");
     fs::write(&file, "[cluster]\nname = \"site\"\n").unwrap();
     let expected = format!(
-        "peal: {}:2:8: cluster.name: `peal serve` cannot join a cluster yet; remove [cluster] from its configuration. `peal cluster \
+        "peal: {}:2:1: cluster.name: `peal serve` cannot join a cluster yet; remove [cluster] from its configuration. `peal cluster \
          status` checks the section in a file of its own\n",
         file.display()
     );
