@@ -193,6 +193,19 @@ impl ServerState {
         ProcNames::new(&self.clients, &self.groups)
     }
 
+    /// Watches the procs that an event invites to a group for their end.
+    pub(super) fn watch_invited(&mut self, event: &Event) -> Vec<Action> {
+        let names_group = matches!(
+            event.infos.value_of(key::PMIX_GROUP_ID),
+            Some(Value::String(Some(_)))
+        );
+        if event.code != code::PMIX_GROUP_INVITED || event.source.is_none() || !names_group {
+            return Vec::new();
+        }
+        let invited = named_in(event);
+        self.with_groups(|groups| groups.watch(&invited))
+    }
+
     /// Handles an event by which procs form a group by invitation, or respond to a failure in one.
     pub(super) fn group_event(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
         let (Some(source), Some(Value::String(Some(name)))) =
@@ -207,15 +220,12 @@ impl ServerState {
         };
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {
-                // No group is recorded yet. The invited procs are only watched for their end.
-                let invited = named_in(event);
-                let mut actions = self.events.notify_of_absence(
+                // No group is recorded yet.
+                return self.events.notify_of_absence(
                     ServerContext::new(&self.clients, &self.settings),
                     source,
-                    &invited,
+                    &named_in(event),
                 );
-                actions.extend(self.with_groups(|groups| groups.watch(&invited)));
-                return actions;
             }
             // The event reports failures, too, and then there is no group to record.
             code::PMIX_GROUP_CONSTRUCT_COMPLETE if !is_formed(event) => return Vec::new(),

@@ -122,9 +122,11 @@ impl ServerState {
                 }
                 // Deliveries precede the reply: recipients wait for the event, and the raiser only
                 // for its acknowledgement.
-                let mut actions =
-                    self.events
-                        .distribute(ctx, event.clone(), reach, self.settings.allowance);
+                // First, so that another server that gets the event knows who asks for its ends.
+                let mut actions = self.watch_invited(&event);
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                let allowance = self.settings.allowance;
+                actions.extend(self.events.distribute(ctx, event.clone(), reach, allowance));
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
                     (event.code, &event.source)
