@@ -25,7 +25,7 @@ pub(crate) enum LinkEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Intake {
     Open,
-    /// What arrives is kept within its limits and not acknowledged.
+    /// Messages that arrive are kept within their limits and not acknowledged.
     Paused,
 }
 

@@ -36,7 +36,7 @@ const DEPENDENCIES: [(&str, &[&str]); 26] = [
     (
         "server",
         &[
-            "cluster", "audit", "core", "helper", "model", "sandbox", "store", "stub", "system",
+            "audit", "cluster", "core", "helper", "model", "sandbox", "store", "stub", "system",
             "tenant", "wire",
         ],
     ),

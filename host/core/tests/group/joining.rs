@@ -142,7 +142,7 @@ fn procs_that_ended_alone_are_known_to_the_others() {
 }
 
 #[test]
-fn server_joins_again_under_a_greater_number_after_the_others_left() {
+fn server_joins_again_under_a_greater_number() {
     let mut sim = two_and_one_alone();
     let everybody = [proc(1, 0), proc(2, 0), proc(ALONE, 0), proc(ALONE, 1)];
     let mut before = ALONE;

@@ -317,13 +317,11 @@ async fn answers_of_jetstream_carry_no_bytes_of_a_node() {
         let last = format!("{{\"last_by_subj\":\"{target}\"}}");
         // `{"` in Base64. The NATS server answers, and so stores, in its own time.
         let forged = async {
-            loop {
-                let stored = answer(&a.client, &get, &last).await;
+            let is_forged = |stored: &Value| {
                 let data = stored["message"]["data"].as_str();
-                if data.is_some_and(|data| data.starts_with("ey")) {
-                    return;
-                }
-            }
+                data.is_some_and(|data| data.starts_with("ey"))
+            };
+            while !is_forged(&answer(&a.client, &get, &last).await) {}
         };
         let forged = tokio::time::timeout(PATIENCE, forged).await;
         forged.expect("an answer is stored");

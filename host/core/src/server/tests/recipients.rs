@@ -111,6 +111,46 @@ fn event_for_ended_procs_or_other_servers_is_not_refused() {
 }
 
 #[test]
+fn ends_of_invited_procs_are_asked_for_before_the_invitation() {
+    use crate::group::{GroupMessage, JobSummary, ServerId};
+    let mut stage = Stage::of(1);
+    let elsewhere = Nspace::new("elsewhere").unwrap();
+    stage.server.server_joined(ServerId(7));
+    let job = GroupMessage::Job {
+        nspace: elsewhere.clone(),
+        facts: JobSummary {
+            size: 1,
+            owner: WHO,
+        },
+        ranks: crate::rank_ranges::RankRanges::below(1),
+    };
+    let job = InterServerMessage::Group(job);
+    stage
+        .server
+        .server_message(ServerId(7), job, MonotonicTime(0));
+    let invited = [Proc::new(elsewhere, Rank(0))];
+    let mut infos = custom(&invited);
+    infos.push(Info::new(
+        key::PMIX_GROUP_ID,
+        Value::String(Some("crew".into())),
+    ));
+    infos.push(Info::new(
+        key::PMIX_GROUP_MEMBERSHIP,
+        Value::procs(invited.iter().cloned()),
+    ));
+    let actions = stage.notify(0, code::PMIX_GROUP_INVITED.0, Range::Custom, infos);
+    let place = |is_it: fn(&Action) -> bool| actions.iter().position(is_it).unwrap();
+    let watch = place(|action| {
+        let watch = |message: &InterServerMessage| {
+            matches!(message, InterServerMessage::Group(GroupMessage::Watch(_)))
+        };
+        matches!(action, Action::Send { message, .. } if watch(message))
+    });
+    let event = place(|action| matches!(action, Action::Distribute { .. }));
+    assert!(watch < event, "{actions:?}");
+}
+
+#[test]
 fn event_for_the_manager_raised_by_a_module_needs_a_host() {
     let mut stage = Stage::of(1);
     let event = || Event {
