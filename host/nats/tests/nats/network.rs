@@ -45,7 +45,7 @@ struct Recorder {
     room: Mutex<RoomPolicy>,
 }
 
-/// What a server takes.
+/// Messages that a server takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RoomPolicy {
     All,
