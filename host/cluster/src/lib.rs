@@ -12,6 +12,7 @@ mod links;
 mod liveness;
 mod membership;
 mod message;
+mod output;
 mod received;
 mod retry;
 mod sent;
@@ -28,10 +29,9 @@ pub use membership::{
     RecordRefusal,
 };
 pub use message::{decode_message, decode_record, encode_message, encode_record};
+pub use output::{ClusterOutput, ClusterWarning, ServerNotice};
 pub use received::ReceivedMessages;
 pub use sent::{MessageRange, MessageSeq, SentMessages, SentPart, StreamLimits, WindowFull};
-pub use server::{
-    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, ServerNotice,
-};
+pub use server::{ClusterServer, ClusterServerSettings};
 pub use transport::{JoinedServer, LeaveFuture, ServerKind, ServerNetwork, ServerTransport};
 pub use version::ProtocolVersion;

@@ -309,11 +309,6 @@ impl PeerLink {
     pub(crate) fn is_settled(&self) -> bool {
         !self.sent.has_kept()
     }
-
-    /// Returns the number of parts of the peer's messages that came more than once.
-    pub(crate) fn repeated(&self) -> u64 {
-        self.received.repeated()
-    }
 }
 
 fn part_frame(seq: MessageSeq, part: SentPart) -> LinkEvent {

@@ -221,11 +221,6 @@ impl Links {
         self.peers.values().all(PeerLink::is_settled)
     }
 
-    /// Returns the number of parts of messages that came more than once. Each was taken once.
-    pub fn repeated(&self) -> u64 {
-        self.peers.values().map(PeerLink::repeated).sum()
-    }
-
     /// Calls a function for the link with a peer, and takes over its results and its time.
     fn with_peer<T>(
         &mut self,

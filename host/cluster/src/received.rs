@@ -16,7 +16,6 @@ pub struct ReceivedMessages {
     /// The greatest number that the sender has told.
     told: MessageSeq,
     limits: StreamLimits,
-    repeated: u64,
 }
 
 impl ReceivedMessages {
@@ -31,16 +30,14 @@ impl ReceivedMessages {
             bytes: 0,
             told: MessageSeq::default(),
             limits,
-            repeated: 0,
         }
     }
 
-    /// Takes a part. One that was taken before is counted and dropped. One that comes early is dropped
+    /// Takes a part. One that was taken before is dropped. One that comes early is dropped
     /// if there is no room for it: it is asked for again.
     pub fn take(&mut self, seq: MessageSeq, part: SentPart) {
         self.told_last(seq);
         if seq <= self.passed || self.waiting.contains_key(&seq) {
-            self.repeated = self.repeated.saturating_add(1);
             return;
         }
         let kept = StreamSize {
@@ -89,10 +86,5 @@ impl ReceivedMessages {
     /// Returns the number of the last part that was taken in order.
     pub fn passed(&self) -> MessageSeq {
         self.passed
-    }
-
-    /// Returns the number of parts that came more than once.
-    pub fn repeated(&self) -> u64 {
-        self.repeated
     }
 }

@@ -1,21 +1,20 @@
 //! One server of a cluster, without I/O: it joins, meets the others, sends and receives, and joins again
 //! after it was declared gone.
 use crate::{
-    FrameRefusal, HeardServers, JoiningServer, LinkOutput, LinkSettings, Links, Liveness,
-    LivenessSettings, Membership, MembershipChange, MembershipRecord, MisdirectedFrame,
-    RecordPosition, RecordRefusal, ServerFrame, ServerKind, backlog::Backlog, decode_message,
-    decode_record, encode_message,
+    ClusterMember, ClusterOutput, ClusterWarning, HeardServers, JoiningServer, LinkOutput,
+    LinkSettings, Links, Liveness, LivenessSettings, Membership, MembershipChange,
+    MembershipRecord, ProtocolVersion, RecordPosition, RecordRefusal, ServerFrame, ServerNotice,
+    backlog::Backlog, decode_message, decode_record, encode_message,
 };
 use peal_core::{
     MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
 };
-use peal_frames::{CodecError, FrameLimit};
+use peal_frames::FrameLimit;
 use peal_model::{Event, NodeName};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
-use thiserror::Error;
 
 /// Bytes of a frame beside those of a part of a message.
 const AROUND_PART: usize = 256;
@@ -39,153 +38,6 @@ impl Default for ClusterServerSettings {
             max_waiting_event_bytes: 64 << 20,
         }
     }
-}
-
-/// Result of a call of [`ClusterServer`], to be carried out in order.
-#[derive(Debug)]
-pub enum ClusterOutput {
-    /// Transmits a frame to the server of a node.
-    Transmit {
-        /// The node.
-        to: NodeName,
-        /// The encoded frame.
-        frame: Vec<u8>,
-    },
-    /// Writes a record to the sequence, once, as long as the network is reached.
-    Write(MembershipRecord),
-    /// Publishes a beat.
-    Beat,
-    /// Hears the beats of these servers, instead of those before.
-    Hear(HeardServers),
-    /// Passes something to the server.
-    Tell(ServerNotice),
-    /// Counts and traces something that is wrong.
-    Warn(ClusterWarning),
-}
-
-/// Something for the server: a call of [`JoinedServer`](crate::JoinedServer).
-#[derive(Debug)]
-pub enum ServerNotice {
-    /// Its number.
-    Enrolled(ServerId),
-    /// Another server that is there.
-    Joined {
-        /// Its number.
-        id: ServerId,
-        /// Its service for the others.
-        kind: ServerKind,
-    },
-    /// Another server that has left.
-    Left(ServerId),
-    /// A message. One for which there is no room goes back by [`ClusterServer::refused`].
-    Message {
-        /// The sender.
-        from: ServerId,
-        /// The message.
-        message: InterServerMessage,
-    },
-    /// A message of a server that has left, which is followed by the report of that.
-    LastMessage {
-        /// The sender.
-        from: ServerId,
-        /// The message.
-        message: InterServerMessage,
-    },
-}
-
-/// Something that an administrator may have to look at.
-#[derive(Debug, Error)]
-pub enum ClusterWarning {
-    /// Bytes of a node that are no frame of this version.
-    #[error("node {node}: {refusal}")]
-    Frame {
-        /// The node.
-        node: NodeName,
-        /// The reason.
-        refusal: FrameRefusal,
-    },
-    /// A frame of a node that names the server of another node as its sender.
-    #[error("node {node} sent a frame of server {}, which is not its own", .sender.0)]
-    ForeignSender {
-        /// The node.
-        node: NodeName,
-        /// The sender that the frame names.
-        sender: ServerId,
-    },
-    /// A frame for another server than this one.
-    #[error("node {node}: {refusal}")]
-    Misdirected {
-        /// The node.
-        node: NodeName,
-        /// The reason.
-        refusal: MisdirectedFrame,
-    },
-    /// A message that cannot be decoded.
-    #[error("message of server {}: {cause}", .from.0)]
-    Message {
-        /// The sender.
-        from: ServerId,
-        /// The reason.
-        cause: CodecError,
-    },
-    /// A message of another server that is too long.
-    #[error("message of server {} has {bytes} bytes; a message may have {max}", .from.0)]
-    TooLong {
-        /// The sender.
-        from: ServerId,
-        /// Its length.
-        bytes: usize,
-        /// The greatest length.
-        max: usize,
-    },
-    /// A message of this server that cannot be encoded.
-    #[error("message for other servers: {0}")]
-    Encoding(CodecError),
-    /// Bytes in the sequence that are no record.
-    #[error("record {} of node {node}: {cause}", .at.0)]
-    Record {
-        /// The writer.
-        node: NodeName,
-        /// The position.
-        at: RecordPosition,
-        /// The reason.
-        cause: CodecError,
-    },
-    /// A record that changes nothing.
-    #[error("node {node}: {refusal}")]
-    RecordRefused {
-        /// The writer.
-        node: NodeName,
-        /// The reason.
-        refusal: RecordRefusal,
-    },
-    /// A server with another protocol. This one exchanges nothing with it.
-    #[error(
-        "server {} of node {node} speaks version {major}.{minor} of the protocol between servers; this server understands {}.x",
-        .id.0,
-        crate::ProtocolVersion::CURRENT.major
-    )]
-    Incompatible {
-        /// The server.
-        id: ServerId,
-        /// Its node.
-        node: NodeName,
-        /// Major version of its protocol.
-        major: u8,
-        /// Minor version of its protocol.
-        minor: u8,
-    },
-    /// This server was declared gone, and joins again.
-    #[error("other servers have declared this one gone; it joins again")]
-    DeclaredGone,
-    /// The network has lost the sequence.
-    #[error("the stream of members was made anew; all servers join again")]
-    SequenceLost,
-    /// Another process has joined with the key of this node. This server stays away.
-    #[error(
-        "another process has joined as node {0}; this server stays alone until it is started again"
-    )]
-    Superseded(NodeName),
 }
 
 /// Connection of the server to the network.
@@ -423,7 +275,7 @@ impl ClusterServer {
             return;
         };
         let protocol = server.protocol();
-        if !crate::ProtocolVersion::CURRENT.understands(protocol) {
+        if !ProtocolVersion::CURRENT.understands(protocol) {
             let node = node.clone();
             return self.warn(ClusterWarning::Incompatible {
                 id,
@@ -495,28 +347,32 @@ impl ClusterServer {
 
     /// Sends a message to another server.
     pub fn send(&mut self, to: ServerId, message: InterServerMessage, now: MonotonicTime) {
-        match encode_message(&message, self.message_limit()) {
-            Ok(body) => self.send_encoded(to, message, body, now),
-            Err(cause) => return self.warn(ClusterWarning::Encoding(cause)),
-        }
-        self.take_link_outputs();
+        self.send_to_each(&[to], &message, now);
     }
 
     /// Sends an event to all other servers.
     pub fn distribute(&mut self, event: &Arc<Event>, reach: UserScope, now: MonotonicTime) {
-        let Enrollment::Member(member) = &self.enrollment else {
-            return;
-        };
-        let known: Vec<ServerId> = member.known.iter().copied().collect();
-        let message = InterServerMessage::Event(event.clone(), reach);
-        // Encoded once for all.
-        match encode_message(&message, self.message_limit()) {
+        if let Enrollment::Member(member) = &self.enrollment {
+            let known: Vec<ServerId> = member.known.iter().copied().collect();
+            let message = InterServerMessage::Event(event.clone(), reach);
+            self.send_to_each(&known, &message, now);
+        }
+    }
+
+    /// Sends a message, which is encoded once.
+    fn send_to_each(
+        &mut self,
+        servers: &[ServerId],
+        message: &InterServerMessage,
+        now: MonotonicTime,
+    ) {
+        match encode_message(message, self.message_limit()) {
             Ok(body) => {
-                for to in known {
-                    self.send_encoded(to, message.clone(), body.clone(), now);
+                for to in servers {
+                    self.send_encoded(*to, message, body.clone(), now);
                 }
             }
-            Err(cause) => return self.warn(ClusterWarning::Encoding(cause)),
+            Err(cause) => self.warn(ClusterWarning::Encoding(cause)),
         }
         self.take_link_outputs();
     }
@@ -524,7 +380,7 @@ impl ClusterServer {
     fn send_encoded(
         &mut self,
         to: ServerId,
-        message: InterServerMessage,
+        message: &InterServerMessage,
         body: Arc<[u8]>,
         now: MonotonicTime,
     ) {
@@ -533,10 +389,10 @@ impl ClusterServer {
             return;
         };
         if let Some(backlog) = member.backlogs.get_mut(&to) {
-            backlog.push(message, max_bytes);
+            backlog.push(message.clone(), max_bytes);
         } else if member.links.send(to, body, now).is_err() {
             let backlog = member.backlogs.entry(to).or_default();
-            backlog.push(message, max_bytes);
+            backlog.push(message.clone(), max_bytes);
         }
     }
 
@@ -544,20 +400,19 @@ impl ClusterServer {
         FrameLimit(self.settings.links.max_message_bytes)
     }
 
+    fn frame_limit(&self) -> FrameLimit {
+        let part = self.settings.links.max_part_bytes;
+        FrameLimit(part.saturating_add(AROUND_PART))
+    }
+
     /// Processes a frame that a node has sent to this one.
     pub fn frame(&mut self, node: NodeName, bytes: &[u8], now: MonotonicTime) {
-        let limit = FrameLimit(
-            self.settings
-                .links
-                .max_part_bytes
-                .saturating_add(AROUND_PART),
-        );
-        let frame = match ServerFrame::decode(bytes, limit) {
+        let frame = match ServerFrame::decode(bytes, self.frame_limit()) {
             Ok(frame) => frame,
             Err(refusal) => return self.warn(ClusterWarning::Frame { node, refusal }),
         };
         let sender = frame.from;
-        let is_own = |member: &crate::ClusterMember| member.node == node;
+        let is_own = |member: &ClusterMember| member.node == node;
         if self
             .membership
             .member(sender)
@@ -725,13 +580,7 @@ impl ClusterServer {
             return;
         };
         let to = member.node.clone();
-        let limit = FrameLimit(
-            self.settings
-                .links
-                .max_part_bytes
-                .saturating_add(AROUND_PART),
-        );
-        match frame.encode(limit) {
+        match frame.encode(self.frame_limit()) {
             Ok(frame) => self
                 .outputs
                 .push_back(ClusterOutput::Transmit { to, frame }),

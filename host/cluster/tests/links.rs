@@ -6,6 +6,9 @@
     clippy::panic,
     reason = "a test may panic"
 )]
+mod numbers;
+
+use numbers::Numbers;
 use peal_cluster::{
     FrameContents, LinkOutput, LinkSettings, Links, MessagePart, MessageRange, MessageSeq,
     MisdirectedFrame, ServerFrame, StreamLimits,
@@ -27,19 +30,6 @@ const MAX_DELAY: u64 = 700;
 
 /// Time after which everything has settled in a network that loses nothing any more, in milliseconds.
 const SETTLED: u64 = 120_000;
-
-/// Numbers that depend on a seed alone.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// A step of a case, after a pause in milliseconds.
 #[derive(Clone, Copy, Debug)]

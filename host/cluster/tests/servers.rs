@@ -6,6 +6,9 @@
     clippy::panic,
     reason = "a test may panic"
 )]
+mod numbers;
+
+use numbers::Numbers;
 use peal_cluster::{
     ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
     JoiningServer, LinkSettings, LivenessSettings, MembershipRecord, ProtocolVersion,
@@ -112,7 +115,7 @@ struct World {
     runs: u64,
     nodes: Vec<Node>,
     is_away: bool,
-    seed: u64,
+    random: Numbers,
     faults: u64,
     /// The last record of each subject: a node, and true for its verdicts.
     log: BTreeMap<(usize, bool), (RecordPosition, Vec<u8>)>,
@@ -133,6 +136,16 @@ struct World {
 
 fn node(number: usize) -> NodeName {
     format!("node-{number}").parse().unwrap()
+}
+
+fn joining(version: ProtocolVersion, run: u64) -> JoiningServer {
+    JoiningServer {
+        major: version.major,
+        minor: version.minor,
+        software: "test".to_owned(),
+        kind: ServerKind::Node,
+        run,
+    }
 }
 
 fn number_of(node: &NodeName) -> usize {
@@ -173,7 +186,7 @@ impl World {
             runs: 0,
             nodes: (0..NODES).map(|_| Node::default()).collect(),
             is_away: false,
-            seed,
+            random: Numbers(seed),
             faults,
             log: BTreeMap::new(),
             last: 0,
@@ -186,14 +199,6 @@ impl World {
             ids: BTreeMap::new(),
             heard_at: BTreeMap::new(),
         }
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.seed = self
-            .seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.seed >> 33) % bound
     }
 
     fn time(&self) -> MonotonicTime {
@@ -209,13 +214,7 @@ impl World {
             return;
         }
         self.runs += 1;
-        let joining = JoiningServer {
-            major: ProtocolVersion::CURRENT.major,
-            minor: ProtocolVersion::CURRENT.minor,
-            software: "test".to_owned(),
-            kind: ServerKind::Node,
-            run: self.runs,
-        };
+        let joining = joining(ProtocolVersion::CURRENT, self.runs);
         let settings = ClusterServerSettings {
             liveness: LivenessSettings {
                 observers: OBSERVERS,
@@ -348,7 +347,7 @@ impl World {
     fn carry_out(&mut self, number: usize, output: ClusterOutput) {
         match output {
             ClusterOutput::Transmit { to, frame } => {
-                let copies = match self.below(100) {
+                let copies = match self.random.below(100) {
                     fate if fate < self.faults => 0,
                     fate if fate < 2 * self.faults => 2,
                     _ => 1,
@@ -383,7 +382,7 @@ impl World {
 
     fn carry(&mut self, from: usize, to: usize, carried: Carried) {
         if self.reaches_network(from) {
-            let delay = 1 + self.below(300);
+            let delay = 1 + self.random.below(300);
             self.count += 1;
             let at = (self.now + delay, self.count);
             self.carried.insert(at, (from, to, carried));
@@ -651,13 +650,7 @@ fn second_process_with_the_key_of_a_node_takes_its_place() {
     let mut world = World::new(1, 0);
     world.run(Step::Start(0));
     world.run(Step::Pass(1000));
-    let joining = MembershipRecord::Joined(JoiningServer {
-        major: ProtocolVersion::CURRENT.major,
-        minor: ProtocolVersion::CURRENT.minor,
-        software: "test".to_owned(),
-        kind: ServerKind::Node,
-        run: 99,
-    });
+    let joining = MembershipRecord::Joined(joining(ProtocolVersion::CURRENT, 99));
     let process = world.nodes[0].process.as_mut().unwrap();
     let (at, now) = (RecordPosition(50), MonotonicTime(world.now));
     process
@@ -715,13 +708,11 @@ fn server_of_another_major_version_is_left_out_by_name() {
     let mut world = World::new(1, 0);
     world.run(Step::Start(0));
     world.run(Step::Pass(1000));
-    let joining = MembershipRecord::Joined(JoiningServer {
+    let later = ProtocolVersion {
         major: ProtocolVersion::CURRENT.major + 1,
         minor: 0,
-        software: "later".to_owned(),
-        kind: ServerKind::Node,
-        run: 99,
-    });
+    };
+    let joining = MembershipRecord::Joined(joining(later, 99));
     let process = world.nodes[0].process.as_mut().unwrap();
     let (at, now) = (RecordPosition(50), MonotonicTime(world.now));
     process

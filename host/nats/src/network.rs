@@ -16,7 +16,6 @@ use peal_core::{
 };
 use peal_model::{Event as PmixEvent, NodeName};
 use std::{
-    collections::BTreeMap,
     future,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -480,15 +479,15 @@ impl NetworkTask {
                     .collect()
             }
         };
-        let mut kept: BTreeMap<String, Subscriber> = BTreeMap::new();
+        let mut beats = SelectAll::new();
         for subject in subjects {
             match session.client.subscribe(subject.clone()).await {
-                Ok(subscriber) => drop(kept.insert(subject, subscriber)),
+                Ok(subscriber) => beats.push(subscriber),
                 Err(error) => tracing::warn!(%error, subject, "beats of the cluster not heard"),
             }
         }
         // The subscriptions that this replaces end with their subscribers.
-        session.beats = kept.into_values().collect();
+        session.beats = beats;
     }
 }
 

@@ -120,14 +120,9 @@ impl Groups {
         }
         self.decide(now, CoordinatorState::remove_ended_members);
         for open in open {
-            let foreign = open
-                .parts
-                .iter()
-                .find(|part| !self.may_speak_for(from, &part.proc));
-            if let Some(foreign) = foreign {
-                self.refuse_message(from, MessageRefusal::ForeignProc(foreign.proc.clone()));
-            } else {
-                self.decide(now, |board, at| board.contribute(from, open, at));
+            match self.check_contribution(from, &open) {
+                Ok(()) => self.decide(now, |board, at| board.contribute(from, open, at)),
+                Err(refusal) => self.refuse_message(from, refusal),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Checks of messages of other servers: a server speaks for its own procs, and the coordinator alone
 //! decides.
-use super::{CoordinatorRequest, GroupMessage, Groups, ServerId};
+use super::{Contribution, CoordinatorRequest, GroupMessage, Groups, ServerId};
 use crate::message_refusal::MessageRefusal;
 use peal_model::{Nspace, Proc, UserIdentity};
 
@@ -43,11 +43,18 @@ impl Groups {
             | CoordinatorRequest::Leave { proc, .. }
             | CoordinatorRequest::Respond { by: proc, .. }
             | CoordinatorRequest::Announce { by: proc, .. } => self.check_own(from, proc),
-            CoordinatorRequest::Brings(contribution) => contribution
-                .parts
-                .iter()
-                .try_for_each(|part| self.check_own(from, &part.proc)),
+            CoordinatorRequest::Brings(contribution) => self.check_contribution(from, contribution),
         }
+    }
+
+    /// Checks that a server brings calls of its own procs alone.
+    pub(super) fn check_contribution(
+        &self,
+        from: ServerId,
+        contribution: &Contribution,
+    ) -> Result<(), MessageRefusal> {
+        let mut parts = contribution.parts.iter();
+        parts.try_for_each(|part| self.check_own(from, &part.proc))
     }
 
     /// Checks that a proc is one of a server's.

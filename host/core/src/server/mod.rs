@@ -40,7 +40,7 @@ use crate::{
     defaults::{Defaults, HookDefault},
     directives,
     fence::LocallyComplete,
-    group::Groups,
+    group::{Groups, ServerId},
     job::JobProgress,
     job_control::{ControlId, ControlResult, NotDone},
     monitor::{FileStat, MonitorId},
@@ -158,7 +158,7 @@ impl ServerState {
     pub fn new(settings: StateSettings) -> ServerState {
         ServerState {
             data: DataExchange::new(&settings),
-            groups: Groups::new(settings.id, settings.groups),
+            groups: Groups::new(ServerId::default(), settings.groups),
             psets: Psets::default(),
             events: EventDelivery::new(&settings),
             controls: JobControlRequests::new(settings.max_controls),

@@ -1,18 +1,11 @@
 //! Limits and times of a server's state.
 use super::{DecisionLimits, EventBudget, Monitoring};
-use crate::{
-    defaults::Defaults,
-    group::{self, ServerId},
-    monitor::MonitorLimits,
-    retained::RetentionLimits,
-};
+use crate::{defaults::Defaults, group, monitor::MonitorLimits, retained::RetentionLimits};
 use std::time::Duration;
 
 /// Limits and times; each is a setting.
 #[derive(Clone, Debug)]
 pub struct StateSettings {
-    /// The server's number in its server transport.
-    pub id: ServerId,
     /// The name of the node.
     pub hostname: String,
     /// Times and limits of groups.
@@ -74,7 +67,6 @@ pub struct StateSettings {
 impl Default for StateSettings {
     fn default() -> Self {
         StateSettings {
-            id: ServerId::default(),
             hostname: "localhost".to_owned(),
             groups: group::GroupSettings::default(),
             get_timeout: Duration::from_secs(2),

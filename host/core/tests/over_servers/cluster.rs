@@ -127,11 +127,9 @@ impl Cluster {
         self.next_id += 1;
         let others: Vec<ServerId> = self.servers.keys().copied().collect();
         assert!(others.iter().all(|other| *other < id), "{id:?} is used");
-        let settings = StateSettings {
-            id,
-            ..self.settings.clone()
-        };
-        self.servers.insert(id, ServerState::new(settings));
+        let mut server = ServerState::new(self.settings.clone());
+        server.enroll(id);
+        self.servers.insert(id, server);
         for other in others {
             self.step(other, |server, _| server.server_joined(id));
             self.step(id, |server, _| server.server_joined(other));

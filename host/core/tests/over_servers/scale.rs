@@ -112,13 +112,11 @@ impl Network {
             heard: 0,
         };
         for id in (1..=servers).map(ServerId) {
-            let settings = StateSettings {
-                id,
-                ..StateSettings::default()
-            };
+            let mut server = ServerState::new(StateSettings::default());
+            server.enroll(id);
             let others = network.servers.keys().copied();
             let others: Vec<ServerId> = others.filter(|other| view.includes(*other)).collect();
-            network.servers.insert(id, ServerState::new(settings));
+            network.servers.insert(id, server);
             for other in others {
                 network.step(other, |server, _| server.server_joined(id));
                 network.step(id, |server, _| server.server_joined(other));

@@ -19,7 +19,7 @@ use crate::{
     assemblage::Assemblages,
     directives,
     fence::{FenceArrival, FenceReach, Fences, Participants},
-    group::{ConstructRequest, GroupError, Groups},
+    group::{ConstructRequest, GroupError, Groups, ServerId},
     job::{self, NodeRoute, ProcNode, ProcPhase, TrackedJob},
     modex::{Modex, PutShare},
     put_values::SoughtValue,
@@ -73,7 +73,7 @@ impl DataExchange {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
             server_fences: ServerFences::new(
-                settings.id,
+                ServerId::default(),
                 FenceLimits {
                     max_named: settings.max_fence_set_procs,
                     max_ahead: settings.max_fences,

@@ -193,13 +193,22 @@ impl ServerState {
         ProcNames::new(&self.clients, &self.groups)
     }
 
+    /// Returns the group that an event is about. Without a source or a name it is about none that a
+    /// server could find.
+    fn group_of(&self, event: &Event) -> Option<GroupKey> {
+        let source = event.source.as_ref()?;
+        let Value::String(Some(name)) = event.infos.value_of(key::PMIX_GROUP_ID)? else {
+            return None;
+        };
+        Some(GroupKey {
+            uid: self.clients.uid_of(source),
+            name: GroupName::Called(name.clone()),
+        })
+    }
+
     /// Watches the procs that an event invites to a group for their end.
     pub(super) fn watch_invited(&mut self, event: &Event) -> Vec<Action> {
-        let names_group = matches!(
-            event.infos.value_of(key::PMIX_GROUP_ID),
-            Some(Value::String(Some(_)))
-        );
-        if event.code != code::PMIX_GROUP_INVITED || event.source.is_none() || !names_group {
+        if event.code != code::PMIX_GROUP_INVITED || self.group_of(event).is_none() {
             return Vec::new();
         }
         let invited = named_in(event);
@@ -208,15 +217,8 @@ impl ServerState {
 
     /// Handles an event by which procs form a group by invitation, or respond to a failure in one.
     pub(super) fn group_event(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
-        let (Some(source), Some(Value::String(Some(name)))) =
-            (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
-        else {
-            // Without a source or a name the event is about no group that a server could find.
+        let (Some(source), Some(key)) = (&event.source, self.group_of(event)) else {
             return Vec::new();
-        };
-        let key = GroupKey {
-            uid: self.clients.uid_of(source),
-            name: GroupName::Called(name.clone()),
         };
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {

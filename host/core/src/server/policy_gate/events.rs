@@ -120,12 +120,12 @@ impl ServerState {
                 {
                     return vec![reply(to, status)];
                 }
-                // Deliveries precede the reply: recipients wait for the event, and the raiser only
-                // for its acknowledgement.
-                // First, so that another server that gets the event knows who asks for its ends.
+                // First, so that a server that gets an invitation knows who asks for its ends.
                 let mut actions = self.watch_invited(&event);
                 let ctx = ServerContext::new(&self.clients, &self.settings);
                 let allowance = self.settings.allowance;
+                // Deliveries precede the reply: recipients wait for the event, and the raiser only
+                // for its acknowledgement.
                 actions.extend(self.events.distribute(ctx, event.clone(), reach, allowance));
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
