@@ -16,6 +16,7 @@ pub mod launchers;
 pub mod libpmix;
 pub mod memory_state;
 pub mod mpi;
+pub mod nats_site;
 pub mod processes;
 pub mod projects;
 pub mod raw_client;

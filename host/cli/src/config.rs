@@ -16,6 +16,7 @@ use peal_core::{
 };
 use peal_launcher::{BlockingLimits, CleanupSettings};
 use peal_model::Hook;
+use peal_nats::ClusterAccess;
 use peal_sandbox::Capability;
 use peal_server::{
     ChainSettings, ChannelSettings, InboxLimits, OutboxLimits, RendezvousSettings, ServerKind,
@@ -98,7 +99,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
     }
     problems.extend(admin_group(&resolved).err());
     problems.extend(audit_failure(&resolved).err());
-    problems.extend(without_cluster(&resolved).err());
+    problems.extend(cluster_access(&resolved).err());
     problems.extend(audit_retention(&resolved).err());
     ConfigCheck { resolved, problems }
 }
@@ -136,23 +137,20 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>,
     }
 }
 
-/// Refuses a cluster: a server does not meet others yet, and nobody is to believe that it does.
-pub fn without_cluster(resolved: &Resolved) -> Result<(), Problem> {
-    let given = Config::ALL
-        .iter()
-        .map(|setting| setting.key)
-        .filter(|key| key.starts_with("cluster."))
-        .find(|key| *resolved.origin(key) != ProblemOrigin::BuiltIn);
-    match given {
-        Some(key) => Err(Problem::new(
-            resolved.origin(key).clone(),
-            format!(
-                "{key}: `peal serve` cannot join a cluster yet; remove [cluster] from its configuration. `peal cluster \
-                 status` checks the section in a file of its own"
-            ),
-        )),
-        None => Ok(()),
-    }
+/// Returns the access of this node to its cluster; `None` without a cluster.
+pub fn cluster_access(resolved: &Resolved) -> Result<Option<ClusterAccess>, Problem> {
+    ClusterAccess::from_settings(&resolved.config.cluster, &peal_system::hostname()).map_err(
+        |error| {
+            // The setting that is missing stands nowhere, so the problem is that of the section.
+            let given = Config::ALL
+                .iter()
+                .filter(|setting| setting.key.starts_with("cluster."))
+                .map(|setting| resolved.origin(setting.key))
+                .find(|origin| **origin != ProblemOrigin::BuiltIn);
+            let origin = given.cloned().unwrap_or(ProblemOrigin::BuiltIn);
+            Problem::new(origin, error.to_string())
+        },
+    )
 }
 
 /// Default of the days for which decisions are kept.

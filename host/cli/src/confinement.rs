@@ -13,6 +13,7 @@ use peal_confinement::{
     ActiveConfinement, Confinement, EnforcementLevel, ProcessRole, RefusedCalls,
 };
 use peal_helper::PrivilegedHelper;
+use peal_nats::ClusterAccess;
 use peal_server::Serves;
 use peal_sinks::ExternalAccess;
 use std::{
@@ -48,6 +49,7 @@ pub fn confine(
     readable: &Readable,
     files: &[PathBuf],
     socket: &Path,
+    cluster: Option<&ClusterAccess>,
     starter: Option<ProcessStarter>,
 ) -> Result<(Option<ActiveConfinement>, PrivilegedHelper)> {
     let config = &readable.resolved.config;
@@ -64,7 +66,7 @@ pub fn confine(
     let helper = helper::start(config, starter)?;
     let needed = Confinement {
         refused,
-        ..needed_access(readable, files, socket)
+        ..needed_access(readable, files, socket, cluster)
     };
     let raised = needed.enforce().context("cannot confine the server")?;
     // After it, because the connection takes a thread.
@@ -99,7 +101,12 @@ fn extent(standing: EnforcementLevel) -> &'static str {
 }
 
 /// Returns the paths that a server of this configuration needs.
-fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
+fn needed_access(
+    readable: &Readable,
+    files: &[PathBuf],
+    socket: &Path,
+    cluster: Option<&ClusterAccess>,
+) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM_FILES.map(PathBuf::from).into();
     read.extend(DEVICES.map(PathBuf::from));
@@ -141,19 +148,21 @@ fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confi
         // An invalid sink is reported when it is opened.
         .filter_map(|sink| sink.to_open().ok())
         .collect();
-    let ExternalAccess {
-        read: of_sinks,
-        write: by_sinks,
-        connect,
-    } = ExternalAccess::of(&sinks);
-    read.extend(of_sinks);
-    write.extend(by_sinks);
+    let mut external = ExternalAccess::of(&sinks);
+    if let Some(cluster) = cluster {
+        read.insert(cluster.credentials.clone());
+        for server in &cluster.servers {
+            external.add_tls_server(server.host(), server.port(), cluster.ca.as_ref());
+        }
+    }
+    read.extend(external.read);
+    write.extend(external.write);
     read.extend(config.confinement.read_only_paths.iter().cloned());
     write.extend(config.confinement.read_write_paths.iter().cloned());
     Confinement {
         read,
         write,
-        connect,
+        connect: external.connect,
         ..Confinement::of(ProcessRole::Server)
     }
 }

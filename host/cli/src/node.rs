@@ -21,7 +21,7 @@ use peal_modules::{
     UsageSource,
 };
 use peal_server::{
-    GuestPools, HandlerRequest, HostRouter, InProcessNetwork, Notices, Server, ServerParts,
+    GuestPools, HandlerRequest, HostRouter, Notices, Server, ServerNetwork, ServerParts,
     StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
@@ -346,8 +346,12 @@ pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 impl LocalServer {
-    /// Starts a prepared server.
-    pub async fn start(prepared: PreparedServer, config: &Config) -> Result<LocalServer> {
+    /// Starts a prepared server, which meets others on this network.
+    pub async fn start(
+        prepared: PreparedServer,
+        config: &Config,
+        network: Arc<dyn ServerNetwork>,
+    ) -> Result<LocalServer> {
         let PreparedServer {
             me,
             helper,
@@ -370,7 +374,7 @@ impl LocalServer {
         let parts = ServerParts {
             me,
             host: router.clone(),
-            network: InProcessNetwork::new(),
+            network,
             hosted,
             pools,
             notices,

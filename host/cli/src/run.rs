@@ -14,7 +14,9 @@ use peal_launcher::{
 };
 use peal_model::{Nspace, Proc, Text};
 use peal_modules::JobHandlers;
-use peal_server::{Listener, ListenerItem, Notices, ProcExit, Rendezvous, Serves};
+use peal_server::{
+    InProcessNetwork, Listener, ListenerItem, Notices, ProcExit, Rendezvous, Serves,
+};
 use rustix::process::Signal;
 use std::{process::ExitCode, time::Duration};
 use tokio::time::Instant;
@@ -56,7 +58,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     )?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
-        let node = LocalServer::start(prepared, config).await?;
+        let node = LocalServer::start(prepared, config, InProcessNetwork::new()).await?;
         // The job does not depend on the endpoint.
         let endpoint = node.metrics_endpoint(config).await;
         let _endpoint =

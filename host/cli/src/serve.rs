@@ -2,7 +2,7 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServeArgs, ServerArgs},
-    artifact_fetcher, audit_signer, compiler, config, confinement,
+    artifact_fetcher, audit_signer, cluster, compiler, config, confinement,
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
@@ -11,6 +11,7 @@ use crate::{
     supervisor::{self, ProcessStarter, ServerAccount},
     tenant,
     troubles::Troubles,
+    units,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, Problems, SettingOverride};
@@ -76,9 +77,13 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .map(|path| socket_option(path))
         .collect();
     let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
-    if let ServerHome::Daemon = home {
-        config::without_cluster(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
-    }
+    // A node has one server in its cluster, which is not that of a launcher.
+    let cluster = match home {
+        ServerHome::Daemon => {
+            config::cluster_access(&readable.resolved).map_err(|problem| Problems(vec![problem]))?
+        }
+        ServerHome::Launcher(_) => None,
+    };
     let config = readable.resolved.config.clone();
     let socket = config
         .admin
@@ -91,6 +96,12 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         && let Some(account) = ServerAccount::of(&config)?
     {
         return supervisor::supervise(&config, &account, &socket);
+    }
+    if let Some(cluster) = &cluster {
+        cluster.check_files().with_context(|| {
+            let user = units::user(geteuid().as_raw());
+            format!("cannot join the cluster; user {user} runs the server and must own the key")
+        })?;
     }
     // The socket is claimed first, so that a second server changes nothing of the first one's.
     let scope = match home {
@@ -118,7 +129,8 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let fetchers = artifact_fetcher::start(&config, &readable.resolved.modules, starter.clone())?;
     let runtimes = tenant::starter(&config, starter.clone())?;
     let signer = audit_signer::start(&config, starter.clone())?;
-    let (active_confinement, helper) = confinement::confine(&readable, &files, &socket, starter)?;
+    let (active_confinement, helper) =
+        confinement::confine(&readable, &files, &socket, cluster.as_ref(), starter)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
@@ -141,12 +153,14 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let runtime = node::runtime()?;
     let ending = runtime.block_on(async {
         let mut signals = ServerSignals::new().context("cannot listen to signals")?;
-        let node = LocalServer::start(prepared, &config).await?;
+        let (network, cluster) = cluster::network(cluster);
+        let node = LocalServer::start(prepared, &config, network).await?;
+        cluster::show(&node.server.metrics(), cluster.clone());
         // The drop of this removes the files.
         let _tools = published(&config, &node.server, scope)?;
         let endpoint = node.metrics_endpoint(&config).await?;
         let uri = node.server.uri().clone();
-        let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles());
+        let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles(), cluster.clone());
         troubles.configured(node.refused.map(|problems| problems.to_string()));
         let shared_troubles = troubles.clone();
         let parts = AdminParts {
@@ -162,6 +176,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             notices: notices.clone(),
             store: node.store.clone(),
             troubles: Box::new(move || shared_troubles.list()),
+            cluster: Box::new(move || cluster.as_ref().map(cluster::status_of)),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let stubs = Arc::new(StubService::new(

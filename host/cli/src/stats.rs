@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::Result;
 use peal_server::{
-    admin::{AdminReply, AdminRequest, ServerStatus, Trouble, UserQuotas},
+    admin::{AdminReply, AdminRequest, ClusterPlace, ServerStatus, Trouble, UserQuotas},
     metrics::{Amount, MetricSample, Snapshot},
 };
 use std::{
@@ -38,6 +38,9 @@ pub fn status(args: QueryArgs) -> Result<ExitCode> {
     writeln!(out, "uri          {}", status.uri)?;
     writeln!(out, "jobs         {}", status.jobs)?;
     writeln!(out, "connections  {}", status.connections)?;
+    if let Some(place) = &status.cluster {
+        writeln!(out, "cluster      {}", place_text(place))?;
+    }
     if status.compiling > 0 {
         writeln!(
             out,
@@ -49,6 +52,23 @@ pub fn status(args: QueryArgs) -> Result<ExitCode> {
         writeln!(out, "TROUBLE      {kind}: {}", plain_lines(message))?;
     }
     Ok(status_code(&status))
+}
+
+/// Formats the place of a server in its cluster.
+fn place_text(place: &ClusterPlace) -> String {
+    let ClusterPlace {
+        cluster,
+        node,
+        id,
+        servers,
+    } = place;
+    match id {
+        Some(id) => format!(
+            "{cluster}, with {}; this one is {node}, number {id}",
+            peal_model::counted(*servers, "server")
+        ),
+        None => format!("{cluster}, as {node}: not joined"),
+    }
 }
 
 /// Returns the exit status of a server's state.

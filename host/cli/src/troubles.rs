@@ -1,4 +1,5 @@
 //! Problems of a server that continues to serve, as `peal status` shows them.
+use crate::cluster::ServedCluster;
 use peal_audit::AuditTrail;
 use peal_model::counted;
 use peal_modules::ModuleTroubles;
@@ -20,20 +21,23 @@ pub struct Troubles {
     audit: Option<AuditTrail>,
     store: Option<Arc<Store>>,
     modules: ModuleTroubles,
+    cluster: Option<ServedCluster>,
 }
 
 impl Troubles {
-    /// Creates the list for a server with this trail, this store and these modules.
+    /// Creates the list for a server with this trail, this store, these modules and this cluster.
     pub fn new(
         audit: Option<AuditTrail>,
         store: Option<Arc<Store>>,
         modules: ModuleTroubles,
+        cluster: Option<ServedCluster>,
     ) -> Troubles {
         Troubles {
             configuration: Arc::default(),
             audit,
             store,
             modules,
+            cluster,
         }
     }
 
@@ -61,7 +65,16 @@ impl Troubles {
             kind: TroubleKind::Configuration,
             message: format!("the configuration cannot be used, what ran before does:\n{why}"),
         });
-        written.chain(refused).chain(self.modules.list()).collect()
+        let alone = self.cluster.iter().filter_map(ServedCluster::trouble);
+        let alone = alone.map(|message| Trouble {
+            kind: TroubleKind::Cluster,
+            message,
+        });
+        written
+            .chain(refused)
+            .chain(alone)
+            .chain(self.modules.list())
+            .collect()
     }
 }
 

@@ -211,6 +211,11 @@ impl ClusterServer {
         self.join();
     }
 
+    /// Returns true if this server stays away: it has left, or another process has taken its place.
+    pub fn is_withdrawn(&self) -> bool {
+        matches!(self.enrollment, Enrollment::Withdrawn)
+    }
+
     /// Notes that the network has lost the sequence, which begins anew with greater positions. It is read
     /// from its beginning, and all servers join again.
     pub fn restarted(&mut self) {

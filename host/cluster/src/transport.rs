@@ -16,6 +16,16 @@ pub enum ServerKind {
     Gateway,
 }
 
+impl ServerKind {
+    /// Returns the name of the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerKind::Node => "node",
+            ServerKind::Gateway => "gateway",
+        }
+    }
+}
+
 /// End of a leave.
 pub type LeaveFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 

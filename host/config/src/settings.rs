@@ -617,8 +617,8 @@ settings! {
         retry_interval "registry.retry_interval_ms": Duration = Duration::from_secs(30), Millis(10, DAY), "5000";
     }
 
-    /// Cluster of the node: the NATS servers on which Peal's servers meet. `peal cluster` uses it. A
-    /// server does not meet others yet, and `peal serve` refuses to start with a cluster.
+    /// Cluster of the node: the NATS servers on which the servers of its nodes meet, one for each node.
+    /// `peal serve` joins it; `peal run` and the servers of launchers stay alone.
     "cluster" cluster: ClusterSettings {
         /// NATS servers, as `tls://HOST` or `tls://HOST:PORT`. One of them is enough for a connection.
         servers "cluster.servers": Vec<NatsAddress> = Vec::new(), List(NatsAddressKind), "[\"tls://nats1.example.org\", \"tls://nats2.example.org:4333\"]";

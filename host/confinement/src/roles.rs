@@ -258,7 +258,7 @@ impl ProcessRole {
                 groups: SERVER,
                 file_scope: FileScope::Listed,
                 files: "what the configuration names; it reads all but `confinement.inaccessible_paths` and `/dev`",
-                network: "TCP connections to the ports of sinks; TCP and UDP sockets that listen; UDP",
+                network: "TCP connections to the ports of sinks and NATS servers; TCP and UDP sockets that listen; UDP",
                 signals: SignalScope::Itself,
             },
             ProcessRole::PrivilegedHelper => RoleAccess {

@@ -98,6 +98,11 @@ pub struct StoredStream {
     pub replicas: usize,
     /// NATS server that leads the stream; `None` where there is only one.
     pub leader: Option<String>,
+    /// Greatest number of operations by which another NATS server is behind the leader; `None` where there
+    /// is only one.
+    pub lag: Option<u64>,
+    /// NATS servers that store it and are away. The others suffice if they are more than half.
+    pub offline: Vec<String>,
 }
 
 /// Result of the checks.
@@ -302,6 +307,7 @@ async fn read_stream(
             expected,
         },
     );
+    let followers = info.cluster.iter().flat_map(|cluster| &cluster.replicas);
     let stored = StoredStream {
         name: name.clone(),
         messages: info.state.messages,
@@ -312,6 +318,11 @@ async fn read_stream(
             .cluster
             .as_ref()
             .and_then(|cluster| cluster.leader.clone()),
+        lag: followers.clone().filter_map(|server| server.lag).max(),
+        offline: followers
+            .filter(|server| server.offline)
+            .map(|server| server.name.clone())
+            .collect(),
     };
     Ok((stored, problem))
 }

@@ -14,6 +14,8 @@
 //! check         whether a NATS server is fit for a cluster
 //! network       the network on which servers meet
 //!   records       reading and writing of the one sequence of members
+//!   view          what a server shows of its cluster
+//! members       the servers of a cluster, for its administrator
 //! ```
 //!
 //! # Trust
@@ -29,6 +31,7 @@ mod check;
 mod files;
 mod keys;
 mod link;
+mod members;
 mod network;
 mod permissions;
 mod records;
@@ -36,15 +39,20 @@ mod server_config;
 mod site;
 mod streams;
 mod subjects;
+mod view;
 
 pub use authority::CertificateError;
 pub use check::{MIN_VERSION, NatsReport, ServerProblem, StoredStream, check_server};
 pub use files::SiteFileError;
 pub use keys::{NodeKey, NodeKeyError};
 pub use link::{ClusterAccess, ClusterAccessError, LinkError, NatsLink};
+pub use members::read_members;
 pub use network::NatsNetwork;
+pub use peal_cluster::{ClusterMember, ClusterServerSettings, Membership};
 pub use permissions::SubjectPermissions;
+pub use records::RecordReadError;
 pub use server_config::server_config;
 pub use site::{ClusterSite, SiteError, SiteRequest, prepare_site};
 pub use streams::{AppliedStream, ClusterStream, StreamSetupError, apply_streams};
 pub use subjects::{ClusterSubject, ClusterSubjects, SubjectError};
+pub use view::{ClusterStanding, ClusterView};

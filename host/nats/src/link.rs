@@ -104,6 +104,16 @@ impl ClusterAccess {
             timeout: settings.timeout,
         }))
     }
+
+    /// Reads the files that a connection needs, so that a server that starts says what is wrong with them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the key or the certificates cannot be used.
+    pub fn check_files(&self) -> Result<(), LinkError> {
+        NodeKey::read(&self.credentials)?;
+        self.ca.as_deref().map_or(Ok(()), check_authority)
+    }
 }
 
 /// Error of a connection to the NATS servers.

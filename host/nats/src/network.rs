@@ -1,10 +1,12 @@
 //! NATS as the network on which servers meet.
 use crate::{
+    check::{ServerProblem, check_server},
     link::{ClusterAccess, NatsLink},
     records::{RecordReadError, RecordReader, RecordWriter, StreamIdentity},
-    subjects::{ClusterSubject, ClusterSubjects},
+    subjects::ClusterSubject,
+    view::{ClusterStanding, ClusterView},
 };
-use async_nats::{Client, Event, Message, Subscriber};
+use async_nats::{Event, Message, Subscriber};
 use futures_util::{StreamExt, stream::SelectAll};
 use peal_cluster::{
     ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
@@ -14,7 +16,7 @@ use peal_cluster::{
 use peal_core::{
     MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
 };
-use peal_model::{Event as PmixEvent, NodeName};
+use peal_model::Event as PmixEvent;
 use std::{
     future,
     sync::{
@@ -25,8 +27,8 @@ use std::{
 };
 use tokio::{
     runtime::Handle,
-    sync::{Notify, mpsc, watch},
-    time::{Instant as TokioInstant, sleep_until},
+    sync::{Notify, watch},
+    time::{Instant as TokioInstant, sleep_until, timeout},
 };
 
 /// Time between two looks at the stream, for records that did not come by themselves.
@@ -35,6 +37,10 @@ const LOOK_EACH: Duration = Duration::from_secs(10);
 /// Time between two attempts to connect or to read: elections of NATS servers take some seconds.
 const RETRY_EACH: Duration = Duration::from_secs(1);
 
+/// Time limit of the checks of a NATS server, and time between two checks of one that is not fit.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+const CHECK_EACH: Duration = Duration::from_secs(2);
+
 /// Network of the servers of a cluster that meet on NATS.
 pub struct NatsNetwork {
     access: ClusterAccess,
@@ -42,6 +48,7 @@ pub struct NatsNetwork {
     software: String,
     run: u64,
     runtime: Handle,
+    view: ClusterView,
 }
 
 impl NatsNetwork {
@@ -60,7 +67,13 @@ impl NatsNetwork {
             software,
             run,
             runtime: Handle::current(),
+            view: ClusterView::default(),
         }
+    }
+
+    /// Returns a view of the cluster, which follows it.
+    pub fn view(&self) -> ClusterView {
+        self.view.clone()
     }
 }
 
@@ -73,14 +86,24 @@ enum RecordArrival {
     AfterOthers,
 }
 
-/// Shared by the task of a network and the server's connection.
-struct Shared {
+/// Shared by the task of a network, the server's connection, and views.
+pub(crate) struct Shared {
     state: Mutex<ClusterServer>,
+    obstacle: Mutex<Option<Obstacle>>,
     started: Instant,
     /// Signals outputs of the state to the task.
     wake: Notify,
     left: watch::Sender<LeavePhase>,
     refused_frames: AtomicU64,
+}
+
+/// Reason for which a server does not meet others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Obstacle {
+    /// No NATS server is reached.
+    Away(String),
+    /// The NATS server is not fit.
+    Unfit(ServerProblem),
 }
 
 /// Progress of leaving the cluster.
@@ -92,6 +115,51 @@ enum LeavePhase {
 }
 
 impl Shared {
+    /// Returns the relation of the server to its cluster.
+    pub(crate) fn standing(&self) -> ClusterStanding {
+        match self.obstacle() {
+            Some(Obstacle::Away(reason)) => ClusterStanding::Away(reason),
+            Some(Obstacle::Unfit(problem)) => ClusterStanding::Unfit(problem),
+            None => {
+                let state = self.state();
+                match state.id() {
+                    Some(id) => ClusterStanding::Member(id),
+                    None if state.is_withdrawn() => ClusterStanding::Superseded,
+                    None => ClusterStanding::Joining,
+                }
+            }
+        }
+    }
+
+    /// Returns the number of servers in the cluster.
+    pub(crate) fn servers(&self) -> usize {
+        self.state().membership().members().count()
+    }
+
+    /// Returns the number of messages that were refused.
+    pub(crate) fn refused_messages(&self) -> u64 {
+        self.refused_frames.load(Ordering::Relaxed)
+    }
+
+    /// Returns true unless a check of the NATS server has failed.
+    fn is_fit(&self) -> bool {
+        !matches!(self.obstacle(), Some(Obstacle::Unfit(_)))
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        let obstacle = self.obstacle.lock();
+        obstacle.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes what keeps the server from meeting others. Returns true if it is another reason than before.
+    fn obstructed(&self, obstacle: Option<Obstacle>) -> bool {
+        let present = self.obstacle.lock();
+        let mut present = present.unwrap_or_else(PoisonError::into_inner);
+        let is_new = *present != obstacle;
+        *present = obstacle;
+        is_new
+    }
+
     fn state(&self) -> MutexGuard<'_, ClusterServer> {
         // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -129,11 +197,13 @@ impl ServerNetwork for NatsNetwork {
                 joining,
                 settings,
             )),
+            obstacle: Mutex::new(Some(Obstacle::Away("no connection yet".to_owned()))),
             started: Instant::now(),
             wake: Notify::new(),
             left: watch::Sender::new(LeavePhase::Member),
             refused_frames: AtomicU64::new(0),
         });
+        self.view.follow(shared.clone());
         let task = NetworkTask {
             access: self.access.clone(),
             shared: shared.clone(),
@@ -199,12 +269,12 @@ struct NetworkTask {
 
 /// Connection to NATS with its subscriptions.
 struct Session {
-    client: Client,
-    subjects: ClusterSubjects,
-    node: NodeName,
-    frames: Subscriber,
-    sequenced: Subscriber,
+    link: NatsLink,
+    /// Subscriptions. There are none before the NATS server was checked.
+    frames: SelectAll<Subscriber>,
+    sequenced: SelectAll<Subscriber>,
     beats: SelectAll<Subscriber>,
+    heard: Option<HeardServers>,
     reader: RecordReader,
     writer: RecordWriter,
 }
@@ -220,15 +290,8 @@ impl NetworkTask {
             link = self.connect() => link,
             () = gone => return self.end(),
         };
-        let (client, mut events) = (link.client.clone(), link.events);
-        let mut session = match Session::begin(client, link.subjects, link.node, self.run).await {
-            Ok(session) => session,
-            Err(error) => {
-                tracing::error!(%error, "cluster not joined: no subscription on NATS");
-                return self.end();
-            }
-        };
-        self.follow(&mut session, &mut events).await;
+        let mut session = Session::new(link, self.run);
+        self.follow(&mut session).await;
         self.end();
     }
 
@@ -238,15 +301,13 @@ impl NetworkTask {
 
     /// Connects to a NATS server, for as long as it takes.
     async fn connect(&self) -> NatsLink {
-        let mut last = String::new();
         loop {
             match NatsLink::connect(&self.access).await {
                 Ok(link) => return link,
                 Err(error) => {
-                    let text = error.to_string();
-                    if text != last {
+                    let obstacle = Obstacle::Away(error.to_string());
+                    if self.shared.obstructed(Some(obstacle)) {
                         tracing::warn!(%error, "cluster not reached, this server is alone");
-                        last = text;
                     }
                 }
             }
@@ -255,7 +316,7 @@ impl NetworkTask {
     }
 
     /// Carries out what happens until this server has left.
-    async fn follow(&self, session: &mut Session, events: &mut mpsc::Receiver<Event>) {
+    async fn follow(&self, session: &mut Session) {
         let mut look = self.reach(session).await;
         loop {
             self.carry_out(session).await;
@@ -275,22 +336,25 @@ impl NetworkTask {
                 }
             };
             tokio::select! {
-                event = events.recv() => match event {
+                event = session.link.events.recv() => match event {
                     Some(Event::Connected) => look = self.reach(session).await,
                     Some(Event::Disconnected) => {
                         tracing::warn!("cluster not reached, this server is alone for now");
-                        session.writer.drop_pending();
-                        self.shared.state().disconnected();
+                        self.lose(session, Obstacle::Away("the connection was lost".to_owned()));
                     }
                     // What was dropped is asked for again: frames by the links, records here.
-                    Some(Event::SlowConsumer(_)) => look = self.read(session).await,
+                    Some(Event::SlowConsumer(_)) => look = self.look(session).await,
                     Some(Event::Closed) | None => return,
-                    Some(other) => tracing::warn!(event = %other, "NATS connection"),
+                    Some(other) if self.shared.is_fit() => {
+                        tracing::warn!(event = %other, "NATS connection");
+                    }
+                    // The reason was traced.
+                    Some(other) => tracing::debug!(event = %other, "NATS connection"),
                 },
                 Some(message) = session.frames.next() => self.frame(session, &message),
                 Some(message) = session.sequenced.next() => {
                     if self.sequenced(session, &message) == RecordArrival::AfterOthers {
-                        look = self.read(session).await;
+                        look = self.look(session).await;
                     }
                 }
                 Some(message) = session.beats.next() => self.beat(session, &message),
@@ -299,16 +363,62 @@ impl NetworkTask {
                     let now = self.shared.now();
                     self.shared.state().elapse(now);
                 }
-                () = sleep_until(look) => look = self.read(session).await,
+                () = sleep_until(look) => look = self.look(session).await,
             }
         }
     }
 
-    /// Reads the sequence after a connection was made. Returns the time of the next look.
+    /// Gives up the connection, until the NATS server is reached and fit again.
+    fn lose(&self, session: &Session, obstacle: Obstacle) {
+        session.writer.drop_pending();
+        self.shared.state().disconnected();
+        self.shared.obstructed(Some(obstacle));
+    }
+
+    /// Checks the NATS server after a connection was made, and reads the sequence if it is fit. Returns the
+    /// time of the next look.
     async fn reach(&self, session: &mut Session) -> TokioInstant {
+        let report = timeout(CHECK_TIMEOUT, check_server(&mut session.link)).await;
+        let problem = match report {
+            Ok(report) => report.require_fit().err(),
+            Err(_) => Some(ServerProblem::Silent {
+                request: "the checks".to_owned(),
+                limit: CHECK_TIMEOUT,
+            }),
+        };
+        if let Some(problem) = problem {
+            let obstacle = Obstacle::Unfit(problem.clone());
+            if self.shared.obstructed(Some(obstacle.clone())) {
+                tracing::error!(error = %problem, "cluster not joined: the NATS server is not fit");
+            }
+            self.lose(session, obstacle);
+            return TokioInstant::now() + CHECK_EACH;
+        }
+        // Before anything is read: what comes meanwhile waits there. A NATS server that was not fit may have
+        // refused subscriptions.
+        if let Err(error) = session.subscribe().await {
+            tracing::warn!(%error, "subscriptions on NATS not made");
+            self.lose(session, Obstacle::Away(error.to_string()));
+            return TokioInstant::now() + RETRY_EACH;
+        }
+        let heard = session.heard.clone();
+        if let Some(heard) = heard {
+            self.hear(session, &heard).await;
+        }
+        self.shared.obstructed(None);
         let now = self.shared.now();
         self.shared.state().connected(now);
         self.read(session).await
+    }
+
+    /// Does what is due for the phase of the connection: a check or a read. Returns the time of the next look.
+    async fn look(&self, session: &mut Session) -> TokioInstant {
+        match self.shared.obstacle() {
+            Some(Obstacle::Unfit(_)) => self.reach(session).await,
+            // The connection says when it is there again.
+            Some(Obstacle::Away(_)) => TokioInstant::now() + LOOK_EACH,
+            None => self.read(session).await,
+        }
     }
 
     /// Reads the records that did not come by themselves. Returns the time of the next look.
@@ -337,7 +447,7 @@ impl NetworkTask {
                 return Ok(());
             };
             let now = self.shared.now();
-            match session.subjects.parse(&record.subject) {
+            match session.link.subjects.parse(&record.subject) {
                 Ok(
                     ClusterSubject::Member { node: writer }
                     | ClusterSubject::Verdict { by: writer },
@@ -357,7 +467,7 @@ impl NetworkTask {
 
     fn frame(&self, session: &Session, message: &Message) {
         let now = self.shared.now();
-        match session.subjects.parse(&message.subject) {
+        match session.link.subjects.parse(&message.subject) {
             Ok(ClusterSubject::Direct { from, .. }) => {
                 self.shared.state().frame(from, &message.payload, now);
             }
@@ -368,13 +478,15 @@ impl NetworkTask {
 
     fn beat(&self, session: &Session, message: &Message) {
         let now = self.shared.now();
-        if let Ok(ClusterSubject::Broadcast { from }) = session.subjects.parse(&message.subject) {
+        if let Ok(ClusterSubject::Broadcast { from }) =
+            session.link.subjects.parse(&message.subject)
+        {
             self.shared.state().beat(&from, now);
         }
     }
 
     fn sequenced(&self, session: &Session, message: &Message) -> RecordArrival {
-        let subject = session.subjects.parse(&message.subject);
+        let subject = session.link.subjects.parse(&message.subject);
         let (
             Some(at),
             Ok(
@@ -414,13 +526,13 @@ impl NetworkTask {
             };
             match output {
                 ClusterOutput::Transmit { to, frame } => {
-                    let from = session.node.clone();
+                    let from = session.link.node.clone();
                     session
                         .publish(ClusterSubject::Direct { from, to }, frame)
                         .await;
                 }
                 ClusterOutput::Beat => {
-                    let from = session.node.clone();
+                    let from = session.link.node.clone();
                     session
                         .publish(ClusterSubject::Broadcast { from }, Vec::new())
                         .await;
@@ -456,9 +568,11 @@ impl NetworkTask {
             ClusterWarning::Misdirected { .. } => {
                 tracing::debug!(%warning, "frame of the cluster dropped");
             }
+            ClusterWarning::Superseded(_) => {
+                tracing::error!(%warning, "cluster left");
+            }
             ClusterWarning::DeclaredGone
             | ClusterWarning::SequenceLost
-            | ClusterWarning::Superseded(_)
             | ClusterWarning::Incompatible { .. } => tracing::warn!(%warning, "cluster"),
             other => self.refuse(&other.to_string()),
         }
@@ -467,56 +581,72 @@ impl NetworkTask {
     /// Subscribes to the beats of these servers, and of no others.
     async fn hear(&self, session: &mut Session, servers: &HeardServers) {
         let subjects: Vec<String> = match servers {
-            HeardServers::All => vec![session.subjects.broadcasts()],
+            HeardServers::All => vec![session.link.subjects.broadcasts()],
             HeardServers::Only(ids) => {
                 let state = self.shared.state();
                 let members = ids.iter().filter_map(|id| state.membership().member(*id));
                 members
                     .map(|member| {
                         let from = member.node.clone();
-                        session.subjects.text(&ClusterSubject::Broadcast { from })
+                        session
+                            .link
+                            .subjects
+                            .text(&ClusterSubject::Broadcast { from })
                     })
                     .collect()
             }
         };
         let mut beats = SelectAll::new();
         for subject in subjects {
-            match session.client.subscribe(subject.clone()).await {
+            match session.link.client.subscribe(subject.clone()).await {
                 Ok(subscriber) => beats.push(subscriber),
                 Err(error) => tracing::warn!(%error, subject, "beats of the cluster not heard"),
             }
         }
         // The subscriptions that this replaces end with their subscribers.
         session.beats = beats;
+        session.heard = Some(servers.clone());
     }
 }
 
 impl Session {
-    async fn begin(
-        client: Client,
-        subjects: ClusterSubjects,
-        node: NodeName,
-        run: u64,
-    ) -> Result<Session, async_nats::SubscribeError> {
-        // Before anything is read: what comes meanwhile waits here.
-        let sequenced = client.subscribe(subjects.sequenced()).await?;
-        let frames = client.subscribe(subjects.messages_to(&node)).await?;
-        Ok(Session {
-            reader: RecordReader::new(&client, &subjects),
-            writer: RecordWriter::start(&client, &subjects, &node, run),
+    fn new(link: NatsLink, run: u64) -> Session {
+        let NatsLink {
             client,
             subjects,
             node,
-            frames,
-            sequenced,
+            ..
+        } = &link;
+        Session {
+            reader: RecordReader::new(client, subjects),
+            writer: RecordWriter::start(client, subjects, node, run),
+            link,
+            frames: SelectAll::new(),
+            sequenced: SelectAll::new(),
             beats: SelectAll::new(),
-        })
+            heard: None,
+        }
+    }
+
+    /// Subscribes to records and frames, in the place of earlier subscriptions.
+    async fn subscribe(&mut self) -> Result<(), async_nats::SubscribeError> {
+        let NatsLink {
+            client,
+            subjects,
+            node,
+            ..
+        } = &self.link;
+        let sequenced = client.subscribe(subjects.sequenced()).await?;
+        let frames = client.subscribe(subjects.messages_to(node)).await?;
+        self.sequenced = [sequenced].into_iter().collect();
+        self.frames = [frames].into_iter().collect();
+        Ok(())
     }
 
     async fn publish(&self, subject: ClusterSubject, payload: Vec<u8>) {
-        let subject = self.subjects.text(&subject);
+        let subject = self.link.subjects.text(&subject);
         // What is lost is sent again.
-        if let Err(error) = self.client.publish(subject, payload.into()).await {
+        if let Err(error) = self.link.client.publish(subject, payload.into()).await {
             tracing::debug!(%error, "frame for the cluster not published");
         }
     }

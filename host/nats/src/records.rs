@@ -37,7 +37,7 @@ pub(crate) struct StoredRecord {
 
 /// Error of reading the stream of members.
 #[derive(Debug, Error)]
-pub(crate) enum RecordReadError {
+pub enum RecordReadError {
     /// The stream cannot be reached.
     #[error("stream {stream}: {reason}")]
     Stream {

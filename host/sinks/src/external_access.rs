@@ -1,4 +1,4 @@
-//! Files and connections that sinks need, as input for the confinement.
+//! Files and connections that sinks and other parts of a server need, as input for the confinement.
 use crate::{
     Address, Encryption, MailSettings, SinkKind, SinkSettings, SyslogSettings, WebhookSettings,
 };
@@ -22,7 +22,7 @@ const DEVICES: &str = "/dev";
 /// Port of name servers for replies that exceed a datagram.
 const NAMES: u16 = 53;
 
-/// Files and connections that sinks need.
+/// Files and connections that parts of a server need.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExternalAccess {
     /// Files and directories to read.
@@ -56,6 +56,13 @@ impl ExternalAccess {
         reach
     }
 
+    /// Adds a server that is reached by TLS. Its certificate is verified by the authorities in a file, or
+    /// by those of the system.
+    pub fn add_tls_server(&mut self, host: &str, port: u16, ca: Option<&PathBuf>) {
+        self.peer(host, port);
+        self.authorities(ca);
+    }
+
     fn add_syslog(&mut self, SyslogSettings { address, tls, .. }: &SyslogSettings) {
         match address {
             // The confinement restricts neither Unix sockets nor, below, UDP.
@@ -63,8 +70,7 @@ impl ExternalAccess {
             Address::Udp(peer) => self.name(&peer.host),
             Address::Tcp(peer) => self.peer(&peer.host, peer.port),
             Address::Tls(peer) => {
-                self.peer(&peer.host, peer.port);
-                self.authorities(tls.ca.as_ref());
+                self.add_tls_server(&peer.host, peer.port, tls.ca.as_ref());
                 self.read
                     .extend(tls.identity.iter().flat_map(|credentials| {
                         [credentials.certificate.clone(), credentials.key.clone()]
@@ -88,9 +94,11 @@ impl ExternalAccess {
     }
 
     fn add_webhook(&mut self, webhook: &WebhookSettings) {
-        self.peer(webhook.url.host(), webhook.url.port());
+        let (host, port) = (webhook.url.host(), webhook.url.port());
         if webhook.url.is_https() {
-            self.authorities(webhook.ca.as_ref());
+            self.add_tls_server(host, port, webhook.ca.as_ref());
+        } else {
+            self.peer(host, port);
         }
         let secrets = webhook.token_file.iter().chain(&webhook.path_file);
         self.read.extend(secrets.cloned());

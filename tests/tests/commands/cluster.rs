@@ -1,11 +1,16 @@
 //! `peal cluster` with the real NATS server, as an administrator sees it.
+use super::event::{Watch, event, raise};
 use peal_needs::needs;
-use peal_tests::{finish, peal, run, test_servers};
-use serde_json::Value;
+use peal_tests::{
+    daemon::{Daemon, Place},
+    finish,
+    nats_site::{NatsSite, free_port, nats_server},
+    peal, run, until,
+};
+use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader},
-    net::TcpListener,
     path::Path,
     process::{Command, Stdio},
 };
@@ -15,14 +20,6 @@ fn cluster(verb: &str, dir: &Path) -> Command {
     let mut command = peal(["cluster", verb]);
     command.current_dir(dir);
     command
-}
-
-/// Returns a port that had no listener a moment ago, below those that the system gives to connections.
-fn free_port() -> u16 {
-    let first = 24_000 + u16::try_from(std::process::id() % 2000).unwrap();
-    (first..32_000)
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap()
 }
 
 #[needs(prepared)]
@@ -65,34 +62,120 @@ fn cluster_files_are_made_and_nodes_added() {
 
 #[needs(prepared)]
 #[test]
-fn server_does_not_start_with_a_cluster() {
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("peal.toml");
-    fs::write(&file, "[cluster]\nname = \"site\"\n").unwrap();
+fn server_with_half_a_cluster_does_not_start() {
+    let place = Place::new();
+    let files = place.path("cluster");
+    place.configure("[cluster]\nname = \"site\"\n");
+    let file = place.path("peal.toml");
     let expected = format!(
-        "peal: {}:2:1: cluster.name: `peal serve` cannot join a cluster yet; remove [cluster] from its configuration. `peal cluster \
-         status` checks the section in a file of its own\n",
+        "peal: {}:2:1: cluster.servers is not set; it names the NATS servers, as in [\"tls://nats1.example.org:4222\"]\n",
         file.display()
     );
-    let served = run(peal(["serve", "--config"]).arg(&file)).expect_status(125);
-    assert_eq!(served.stderr, expected);
+    let serve = |states: &str| run(&mut place.serve(states).0).expect_status(125).stderr;
+    assert_eq!(serve("states-1"), expected);
     let checked = run(peal(["config", "check"]).arg(&file)).expect_status(1);
     assert_eq!(checked.stderr, expected);
-    // The section itself lacks something.
     let status = run(peal(["cluster", "status", "--config"]).arg(&file)).expect_status(125);
-    assert!(
-        status
-            .stderr
-            .starts_with("peal: cluster.servers is not set; "),
-        "{}",
-        status.stderr
-    );
+    let section = "peal: cluster.servers is not set; ";
+    assert!(status.stderr.starts_with(section), "{}", status.stderr);
     let none = run(&mut peal(["cluster", "status"])).expect_status(125);
     assert!(
         none.stderr.starts_with("peal: no cluster is configured"),
         "{}",
         none.stderr
     );
+    // The files are read before the server is confined.
+    place.configure(&format!(
+        "[cluster]\nname = \"site\"\nnode = \"n1\"\nservers = [\"tls://127.0.0.1:1\"]\ncredentials = {:?}\n",
+        files.join("node.seed")
+    ));
+    let missing = serve("states-2");
+    let expected = format!(
+        "must own the key: {}: there is no such file; `peal cluster init` writes the seed of a node's key as node.seed\n",
+        files.join("node.seed").display()
+    );
+    assert!(missing.ends_with(&expected), "{missing}");
+}
+
+/// Returns the state of a server, which may be in trouble.
+fn state(daemon: &Daemon) -> Value {
+    serde_json::from_str(&daemon.ask(&["status", "--json"]).stdout).unwrap()
+}
+
+/// Waits until a server is a member of a cluster of this number of servers.
+fn await_member(daemon: &Daemon, servers: u64) {
+    until("the server is a member", || {
+        let state = state(daemon);
+        let place = &state["cluster"];
+        place["id"].is_number() && place["servers"] == servers && state["troubles"] == json!([])
+    });
+}
+
+#[needs(prepared, nats)]
+#[test]
+fn servers_meet_on_nats_and_get_events_of_each_other() {
+    let mut site = NatsSite::start(&["n1", "n2"]);
+    let (place, other_place) = (site.place("n1"), site.place("n2"));
+    let (daemon, other) = (place.start(), other_place.start());
+    await_member(&daemon, 2);
+    await_member(&other, 2);
+    let config = place.path("peal.toml");
+    let status = || run(peal(["cluster", "status", "--json", "--config"]).arg(&config));
+    let told: Value = serde_json::from_str(&status().expect_status(0).stdout).unwrap();
+    let nodes: Vec<_> = told["nodes"].as_array().unwrap().iter().collect();
+    assert_eq!(
+        (&nodes[0]["node"], &nodes[1]["node"]),
+        (&json!("n1"), &json!("n2"))
+    );
+    assert_eq!(nodes[1]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(nodes[1]["server"], state(&other)["cluster"]["id"]);
+    let watch = Watch::start(event(&other_place, &other, &["watch", "-3001", "--json"]));
+    let raise_one = || {
+        drop(raise(&place, &daemon, &["-3001", "--range", "session"]).expect_status(0));
+    };
+    let seen: Value = serde_json::from_str(&watch.sees(raise_one)).unwrap();
+    assert_eq!(seen["range"], "PMIX_RANGE_SESSION");
+    // Alone, each serves its node, and says that it is alone.
+    site.kill();
+    for alone in [&daemon, &other] {
+        until("the server misses the others", || {
+            let troubles = state(alone)["troubles"].clone();
+            troubles[0]["kind"] == "cluster"
+        });
+        alone.ask(&["status"]).expect_status(1);
+    }
+    raise_one();
+    site.start_again();
+    await_member(&daemon, 2);
+    await_member(&other, 2);
+    // That of the time alone has arrived, too.
+    watch.sees(raise_one);
+    other.tell(&["stop", "--wait"]);
+    await_member(&daemon, 1);
+    daemon.tell(&["stop", "--wait"]);
+}
+
+#[needs(prepared, nats)]
+#[test]
+fn server_with_key_of_another_node_stays_alone_and_says_why() {
+    let site = NatsSite::start(&["n1"]);
+    let place = site.place("n1");
+    let files = place.path("cluster");
+    place.configure(&site.section_with("n2", &files));
+    let daemon = place.start();
+    let mut why = String::new();
+    until("the server says why", || {
+        let state = state(&daemon);
+        assert!(state["cluster"]["id"].is_null(), "{state}");
+        why = state["troubles"][0]["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        why.contains("does not let node n2 use its subjects")
+    });
+    let remedy = "cluster.node must be the name for which `peal cluster init` made the key";
+    assert!(why.ends_with(remedy), "{why}");
+    daemon.tell(&["stop", "--wait"]);
 }
 
 #[needs(prepared)]
@@ -113,7 +196,7 @@ fn missing_nats_server_is_named_with_the_way_to_get_it() {
 #[test]
 fn tried_nats_server_is_fit_until_interrupted() {
     let dir = TempDir::new().unwrap();
-    let program = test_servers().join("nats/bin/nats-server");
+    let program = nats_server();
     let port = free_port().to_string();
     let mut dev = cluster("dev", dir.path());
     dev.args(["--port", &port, "--nats-server"]).arg(&program);

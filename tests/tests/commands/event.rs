@@ -36,7 +36,7 @@ fn site() -> (Place, Daemon) {
 }
 
 /// Returns `peal event`, which finds the servers of this directory.
-fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
+pub fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
     let mut command = daemon.verb(&[&["event"], args].concat());
     command
         .env("PMIX_SYSTEM_TMPDIR", place.path(""))
@@ -45,18 +45,20 @@ fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
     command
 }
 
-fn raise(place: &Place, daemon: &Daemon, args: &[&str]) -> Done {
+/// Raises an event at a server.
+pub fn raise(place: &Place, daemon: &Daemon, args: &[&str]) -> Done {
     run(&mut event(place, daemon, &[&["notify"], args].concat()))
 }
 
 /// Running `peal event watch`, and the lines that it prints.
-struct Watch {
+pub struct Watch {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl Watch {
-    fn start(mut command: Command) -> Watch {
+    /// Starts a watcher.
+    pub fn start(mut command: Command) -> Watch {
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (tell, lines) = mpsc::channel();
@@ -69,7 +71,7 @@ impl Watch {
     }
 
     /// Raises an event until the watcher, which may not be connected yet, has printed one.
-    fn sees(&self, raise: impl Fn()) -> String {
+    pub fn sees(&self, raise: impl Fn()) -> String {
         for _ in 0..20 {
             raise();
             if let Ok(line) = self.lines.recv_timeout(SOON) {

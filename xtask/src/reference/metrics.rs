@@ -1,5 +1,5 @@
 //! Reference page of metrics, from `peal stats --json` of a server that measures everything: it has
-//! a store, an audit trail, sinks, and a module that reaches a limit.
+//! a store, an audit trail, sinks, a cluster, and a module that reaches a limit.
 use super::cell;
 use crate::command::run_quietly;
 use anyhow::{Context, Result, bail, ensure};
@@ -16,6 +16,9 @@ use std::{
 
 /// Time limit until the server answers and the module was called.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// NATS server of the server's cluster, which does not run.
+const NATS_SERVER: &str = "tls://127.0.0.1:1";
 
 /// Labels of metrics of which a fresh server has no sample: the usage of users other than root and
 /// the server's user.
@@ -35,7 +38,7 @@ pub fn page(root: &Path) -> Result<String> {
     );
     let mut page = String::from(
         "# Metrics\n\nGenerated from a server's `peal stats --json` by `cargo xtask docs`. `metrics.listen` serves the same numbers to Prometheus, as OpenMetrics: \
-         counters end in `_total` there. Metrics of the store, the audit trail and sinks exist where these are configured.\n\n\
+         counters end in `_total` there. Metrics of the store, the audit trail, sinks and the cluster exist where these are configured.\n\n\
          | metric | kind | unit | labels | meaning |\n|---|---|---|---|---|\n",
     );
     for family in &families {
@@ -92,12 +95,19 @@ impl ReferenceServer {
         // The first call hits the limit of host calls, so that the metrics of limits have a sample.
         let configuration = format!(
             "[store]\npath = \"store.db\"\n[audit]\npath = \"audit.db\"\non_failure = \"continue\"\n\
+             [cluster]\nname = \"site\"\nnode = \"n1\"\nservers = [\"{NATS_SERVER}\"]\n\
+             credentials = \"cluster/nodes/n1/node.seed\"\nca = \"cluster/ca.pem\"\n\
              [[sink]]\nname = \"board\"\nfile.path = {:?}\n\
              [[module]]\nname = \"complete\"\npath = {module:?}\nevent_classes = \"both\"\nlimits.host_calls = 1\n",
             dir.join("board.log")
         );
         fs::write(dir.join("peal.toml"), configuration).context("writing peal.toml")?;
         let program = root.join("target/debug/peal");
+        let init = [
+            "cluster", "init", "--dir", "cluster", "--name", "site", "--node", "n1",
+        ];
+        let mut init = command(&program, &dir, &init);
+        run_quietly(init.args(["--server", NATS_SERVER]))?;
         let child = command(&program, &dir, &["serve"])
             .stdin(Stdio::null())
             .stderr(fs::File::create(dir.join("trace"))?)

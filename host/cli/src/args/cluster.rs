@@ -23,15 +23,15 @@ Examples:
   peal cluster dev --port 4333 --nats-server ~/bin/nats-server";
 
 pub(super) const STATUS_HELP: &str = "\
-Reads [cluster] of the configuration and connects with the key of this node. Servers do not exchange
-anything yet, so that no nodes are shown.
+Reads [cluster] of the configuration and connects with the key of this node. Shows the NATS server,
+its streams, and the servers that have joined. Whether the server of this node has: `peal status`.
 
 Exit status: 0 if the NATS server is fit for the cluster, 1 if a check failed, 125 if no NATS server
 accepts the node.
 
 Examples:
   peal cluster status --config /etc/peal/peal.toml
-  peal cluster status --json | jq -r '.problems[]'";
+  peal cluster status --json | jq -r '.nodes[].node'";
 
 /// `peal cluster`.
 #[derive(Subcommand)]
@@ -42,7 +42,7 @@ pub enum ClusterCommand {
     /// Start a NATS server on this machine to try with, until interrupted
     #[command(after_help = DEV_HELP)]
     Dev(ClusterDev),
-    /// Check the NATS server of this node's cluster
+    /// Check the NATS server of this node's cluster, and show its nodes
     #[command(after_help = STATUS_HELP)]
     Status(ClusterStatus),
 }

@@ -1,7 +1,10 @@
-//! `peal cluster`: NATS servers on which Peal's servers meet.
+//! `peal cluster`: NATS servers on which Peal's servers meet; and the cluster of `peal serve`.
 mod dev;
 mod init;
+mod serve;
 mod status;
+
+pub use serve::{ServedCluster, network, show, status_of};
 
 use crate::args::ClusterCommand;
 use anyhow::Result;

@@ -4,12 +4,17 @@ use crate::{
     config, node, output, plain,
     table::{Side, table},
     units,
+    wait_message::WaitMessage,
 };
 use anyhow::{Result, bail};
-use peal_nats::{ClusterAccess, NatsLink, NatsReport, check_server};
+use peal_nats::{
+    ClusterAccess, ClusterMember, Membership, NatsLink, NatsReport, check_server, read_members,
+};
 use serde_json::{Value, json};
 use std::{io::Write, process::ExitCode};
 
+/// Message while the stream of members is read, one record for each request.
+const READING: &str = "reading the servers of the cluster";
 /// Exit status if a check failed.
 const UNFIT: u8 = 1;
 
@@ -25,26 +30,53 @@ pub fn status(args: ClusterStatus) -> Result<ExitCode> {
             "no cluster is configured: `peal cluster init` prints how to add [cluster] to the configuration"
         );
     };
-    let report = node::as_tool(async {
+    let waiting = WaitMessage::new(READING);
+    let (report, members) = node::as_tool(async {
         let mut link = NatsLink::connect(&access).await?;
-        Ok(check_server(&mut link).await)
+        let report = check_server(&mut link).await;
+        let members = match report.require_fit() {
+            Ok(()) => Some(read_members(&link).await?),
+            Err(_) => None,
+        };
+        Ok((report, members))
     })?;
+    drop(waiting);
+    let troubles = troubles(&report);
     let mut out = output::stdout();
     if json {
-        serde_json::to_writer_pretty(&mut out, &as_json(&access, &report))?;
+        let value = as_json(&access, &report, members.as_ref(), &troubles);
+        serde_json::to_writer_pretty(&mut out, &value)?;
         writeln!(out)?;
     } else {
-        out.write_all(as_text(&access, &report).as_bytes())?;
+        let text = as_text(&access, &report, members.as_ref(), &troubles);
+        out.write_all(text.as_bytes())?;
     }
     out.flush()?;
-    Ok(if report.problems.is_empty() {
+    Ok(if troubles.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(UNFIT)
     })
 }
 
-fn as_text(access: &ClusterAccess, report: &NatsReport) -> String {
+/// Returns what is wrong, the gravest first.
+fn troubles(report: &NatsReport) -> Vec<String> {
+    let unfit = report.problems.iter().map(ToString::to_string);
+    let offline = report.streams.iter().flat_map(|stream| {
+        let name = &stream.name;
+        stream.offline.iter().map(move |server| {
+            format!("NATS server {server}, which stores stream {name}, is offline; start it again")
+        })
+    });
+    unfit.chain(offline).collect()
+}
+
+fn as_text(
+    access: &ClusterAccess,
+    report: &NatsReport,
+    members: Option<&Membership>,
+    troubles: &[String],
+) -> String {
     let jetstream = if report.has_jetstream { "yes" } else { "no" };
     let round_trip = report.round_trip.map_or_else(
         || "no answer".to_owned(),
@@ -58,7 +90,7 @@ fn as_text(access: &ClusterAccess, report: &NatsReport) -> String {
         plain(&report.version)
     );
     if !report.streams.is_empty() {
-        let rows: Vec<[String; 6]> = report
+        let rows: Vec<[String; 7]> = report
             .streams
             .iter()
             .map(|stream| {
@@ -69,6 +101,9 @@ fn as_text(access: &ClusterAccess, report: &NatsReport) -> String {
                     units::bytes(stream.bytes as f64),
                     stream.replicas.to_string(),
                     stream.leader.clone().unwrap_or_else(|| "-".to_owned()),
+                    stream
+                        .lag
+                        .map_or_else(|| "-".to_owned(), |lag| lag.to_string()),
                 ]
             })
             .collect();
@@ -81,17 +116,56 @@ fn as_text(access: &ClusterAccess, report: &NatsReport) -> String {
                 ("size", Side::Right),
                 ("copies", Side::Right),
                 ("leader", Side::Left),
+                ("lag", Side::Right),
             ],
             &rows,
         );
     }
-    for problem in &report.problems {
-        text += &format!("TROUBLE      {}\n", plain(&problem.to_string()));
+    if let Some(members) = members {
+        text += &format!("\n{}", nodes(members));
+    }
+    for trouble in troubles {
+        text += &format!("TROUBLE      {}\n", plain(trouble));
     }
     text
 }
 
-fn as_json(access: &ClusterAccess, report: &NatsReport) -> Value {
+/// Formats a line for each server of the cluster.
+fn nodes(members: &Membership) -> String {
+    let rows: Vec<[String; 5]> = members
+        .members()
+        .map(|(id, member)| {
+            let ClusterMember { node, server } = member;
+            [
+                node.to_string(),
+                id.0.to_string(),
+                plain(&server.software),
+                server.protocol().to_string(),
+                server.kind.name().to_owned(),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return "no server has joined\n".to_owned();
+    }
+    table(
+        [
+            ("node", Side::Left),
+            ("server", Side::Right),
+            ("version", Side::Left),
+            ("protocol", Side::Left),
+            ("kind", Side::Left),
+        ],
+        &rows,
+    )
+}
+
+fn as_json(
+    access: &ClusterAccess,
+    report: &NatsReport,
+    members: Option<&Membership>,
+    troubles: &[String],
+) -> Value {
     let streams: Vec<Value> = report
         .streams
         .iter()
@@ -103,10 +177,23 @@ fn as_json(access: &ClusterAccess, report: &NatsReport) -> Value {
                 "last_sequence": stream.last_sequence,
                 "replicas": stream.replicas,
                 "leader": stream.leader,
+                "lag": stream.lag,
+                "offline": stream.offline,
             })
         })
         .collect();
-    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    let nodes = members.map(|members| {
+        let nodes = members.members().map(|(id, member)| {
+            json!({
+                "node": member.node,
+                "server": id.0,
+                "version": member.server.software,
+                "protocol": member.server.protocol().to_string(),
+                "kind": member.server.kind.name(),
+            })
+        });
+        nodes.collect::<Vec<Value>>()
+    });
     json!({
         "cluster": access.cluster,
         "node": access.node,
@@ -117,6 +204,7 @@ fn as_json(access: &ClusterAccess, report: &NatsReport) -> Value {
             "round_trip_us": report.round_trip.map(|time| time.as_micros()),
         },
         "streams": streams,
-        "problems": problems,
+        "nodes": nodes,
+        "problems": troubles,
     })
 }

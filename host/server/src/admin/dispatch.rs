@@ -4,8 +4,8 @@ use super::{
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
     protocol::{
-        AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, NewJob, ReloadReport,
-        ServerPhase, ServerStatus, Trouble,
+        AdminReply, AdminRequest, ClusterPlace, JobRegistration, JobStatus, MAX_JOB_SIZE, NewJob,
+        ReloadReport, ServerPhase, ServerStatus, Trouble,
     },
     quotas::UserQuotas,
     watch::{Watcher, Watchers},
@@ -89,6 +89,8 @@ pub struct AdminParts {
     /// Function that returns the current problems of the server. Each `status` calls it, so it must
     /// not block.
     pub troubles: Box<dyn Fn() -> Vec<Trouble> + Send + Sync>,
+    /// Function that returns the place of the server in its cluster. Each `status` calls it, too.
+    pub cluster: Box<dyn Fn() -> Option<ClusterPlace> + Send + Sync>,
 }
 
 /// Dispatcher of admin requests.
@@ -283,6 +285,7 @@ impl AdminDispatcher {
             jobs: counters.jobs.get(),
             connections: counters.connections_open.get(),
             compiling: counters.user_modules_compiling.get(),
+            cluster: (self.parts.cluster)(),
             troubles: (self.parts.troubles)(),
         }
     }
@@ -642,6 +645,7 @@ mod tests {
             notices: Notices::default(),
             store: None,
             troubles: Box::new(Vec::new),
+            cluster: Box::new(|| None),
         };
         let server = TestServer {
             inbox,

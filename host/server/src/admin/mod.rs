@@ -30,8 +30,9 @@ pub use modules::{
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,
 };
 pub use protocol::{
-    AdminEnvelope, AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, MAX_REPLY,
-    MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase, ServerStatus, Trouble, TroubleKind,
+    AdminEnvelope, AdminReply, AdminRequest, ClusterPlace, JobRegistration, JobStatus,
+    MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase,
+    ServerStatus, Trouble, TroubleKind,
 };
 pub use quotas::{ResourceLimits, ResourceUse, UserQuotas, UserResources};
 pub use socket::{SocketClaim, SocketError};

@@ -229,9 +229,26 @@ pub struct ServerStatus {
     /// Number of user modules that are not compiled and started yet.
     #[serde(default)]
     pub compiling: u64,
+    /// Place of the server in its cluster; none without a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterPlace>,
     /// Problems of the server.
     #[serde(default)]
     pub troubles: Vec<Trouble>,
+}
+
+/// Place of a server in its cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClusterPlace {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Name of the node.
+    pub node: String,
+    /// Number of the server; none while it is no member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u32>,
+    /// Number of servers in the cluster, as far as this one knows.
+    pub servers: u64,
 }
 
 /// Problem of a server that continues to serve.
@@ -253,6 +270,8 @@ pub enum TroubleKind {
     Store,
     /// The configuration is invalid; the previous one stays active.
     Configuration,
+    /// The server does not meet the others of its cluster.
+    Cluster,
     /// Modules that a user installed are invalid; the previous ones stay active.
     UserModules,
     /// A module is not called because it has failed repeatedly.
@@ -267,6 +286,7 @@ impl fmt::Display for TroubleKind {
             TroubleKind::Audit => "audit",
             TroubleKind::Store => "store",
             TroubleKind::Configuration => "configuration",
+            TroubleKind::Cluster => "cluster",
             TroubleKind::UserModules => "user-modules",
             TroubleKind::Quarantine => "quarantine",
             TroubleKind::Artifacts => "artifacts",
