@@ -135,7 +135,7 @@ pub enum ExpectedExit {
     Status(i32),
 }
 
-/// Run of `tests/labs/c/probe_pmix.c` with two procs on each of three nodes.
+/// Run of `tests/labs/c/probe_pmix.c` with two procs on each node.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeCase {
     /// Arguments. In them, `FILE` stands for a path that all nodes share.
@@ -153,6 +153,12 @@ const PROCS_PER_NODE: u32 = 2;
 /// Runs probes in a lab of [`PROBE_NODES`] nodes, and compares each with its expected end.
 #[track_caller]
 pub fn check_probes(lab: &impl ProbedLab, cases: &[ProbeCase]) {
+    check_probes_on(PROBE_NODES, lab, cases);
+}
+
+/// Runs probes in a lab of this number of nodes, and compares each with its expected end.
+#[track_caller]
+pub fn check_probes_on(nodes: u32, lab: &impl ProbedLab, cases: &[ProbeCase]) {
     for (number, case) in cases.iter().enumerate() {
         let file = format!("{SHARED}/probe-{number}");
         let words = format!("probe_pmix {}", case.probe.replace("FILE", &file));
@@ -168,7 +174,7 @@ pub fn check_probes(lab: &impl ProbedLab, cases: &[ProbeCase]) {
             ProbeOutcome::Completes(expected) => {
                 let ends = [RankLine::of_ranks(
                     0,
-                    PROBE_NODES * PROCS_PER_NODE - 1,
+                    nodes * PROCS_PER_NODE - 1,
                     "finalize SUCCESS",
                 )];
                 let mut expected: Vec<String> = expected

@@ -8,9 +8,44 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
+/// Files of cluster `site`, in a temporary directory.
+pub struct SiteFiles {
+    dir: tempfile::TempDir,
+}
+
+impl SiteFiles {
+    /// Makes the files for one NATS server and these nodes.
+    pub fn new(server: &str, nodes: &[&str]) -> SiteFiles {
+        let files = SiteFiles {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let mut init = files.init();
+        init.args(["--name", "site", "--server", server]);
+        init.args(nodes.iter().flat_map(|node| ["--node", node]));
+        run(&mut init).expect_status(0);
+        files
+    }
+
+    fn init(&self) -> Command {
+        let mut command = peal(["cluster", "init", "--dir"]);
+        command.arg(self.path());
+        command
+    }
+
+    /// Returns their directory.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("cluster")
+    }
+
+    /// Returns the directory of a node's files.
+    pub fn of_node(&self, node: &str) -> PathBuf {
+        self.path().join("nodes").join(node)
+    }
+}
+
 /// Cluster `site` with one NATS server on this machine.
 pub struct NatsSite {
-    dir: tempfile::TempDir,
+    files: SiteFiles,
     port: u16,
     server: Option<Child>,
 }
@@ -39,36 +74,20 @@ impl Drop for NatsSite {
 impl NatsSite {
     /// Makes the files for these nodes, starts the NATS server and sets the streams up.
     pub fn start(nodes: &[&str]) -> NatsSite {
-        let dir = tempfile::tempdir().unwrap();
         let port = free_port();
         let mut site = NatsSite {
-            dir,
+            files: SiteFiles::new(&format!("tls://127.0.0.1:{port}"), nodes),
             port,
             server: None,
         };
-        let server = format!("tls://127.0.0.1:{port}");
-        let mut init = site.init();
-        init.args(["--name", "site", "--server", &server]);
-        init.args(nodes.iter().flat_map(|node| ["--node", node]));
-        run(&mut init).expect_status(0);
         site.start_again();
-        run(site.init().arg("--apply")).expect_status(0);
+        run(site.files.init().arg("--apply")).expect_status(0);
         site
     }
 
-    fn init(&self) -> Command {
-        let mut command = peal(["cluster", "init", "--dir"]);
-        command.arg(self.files());
-        command
-    }
-
-    /// Returns the directory with the files of the cluster.
-    pub fn files(&self) -> PathBuf {
-        self.dir.path().join("cluster")
-    }
-
     fn server_directory(&self) -> PathBuf {
-        self.files()
+        self.files
+            .path()
             .join(format!("servers/127.0.0.1-{}", self.port))
     }
 
@@ -114,8 +133,7 @@ impl NatsSite {
         let files = place.path("cluster");
         fs::create_dir(&files).unwrap();
         for file in ["node.seed", "ca.pem"] {
-            let from = self.files().join("nodes").join(node).join(file);
-            fs::copy(from, files.join(file)).unwrap();
+            fs::copy(self.files.of_node(node).join(file), files.join(file)).unwrap();
         }
         let mut owned = Command::new("chown");
         owned.arg("-R").arg("--reference").arg(place.path("."));

@@ -1,6 +1,7 @@
 //! Jobs over several nodes under real launchers: Slurm and `mpirun`. Each test has nodes of its own.
 mod leftovers;
 mod mpirun;
+mod peal_cluster;
 mod peal_mpirun;
 mod peal_nodes;
 mod peal_slurm;
