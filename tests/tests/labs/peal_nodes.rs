@@ -82,10 +82,16 @@ pub struct Daemons {
 
 impl Daemons {
     pub fn start(lab: &SlurmLab) -> Daemons {
+        Daemons::start_with(lab, |_| Vec::new())
+    }
+
+    /// Starts them with these options for each node.
+    pub fn start_with(lab: &SlurmLab, options: impl Fn(&LabNode) -> Vec<&'static str>) -> Daemons {
         let servers = nodes_of(lab).map(|node| {
             let mut command = node.command(COMMAND);
             command
                 .arg("serve")
+                .args(options(node))
                 .stdin(Stdio::null())
                 .stdout(Stdio::null());
             let server = command.spawn().unwrap();

@@ -19,7 +19,7 @@ use std::{
 };
 
 /// Log of a node's syslog.
-const SYSLOG: &str = "/var/log/syslog";
+pub const SYSLOG: &str = "/var/log/syslog";
 
 /// Probes of jobs on nodes with the modules of [`site`].
 const SITE: [ProbeCase; 5] = [
@@ -136,12 +136,12 @@ config = {{ local_format = "rfc3164" }}
 }
 
 /// rsyslog on a node, as the system's log. It ends with its node.
-struct NodeSyslog {
+pub struct NodeSyslog {
     _rsyslog: Child,
 }
 
 /// Starts rsyslog on a node, and waits until it listens.
-fn start_syslog(node: &LabNode) -> NodeSyslog {
+pub fn start_syslog(node: &LabNode) -> NodeSyslog {
     const CONFIG: &str = "/etc/rsyslog.conf";
     let lines = format!("module(load=\"imuxsock\")\naction(type=\"omfile\" file=\"{SYSLOG}\")\n");
     node.write(CONFIG, lines).unwrap();

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{MonotonicTime, quota::Quota, request_id::RequestId};
 use peal_model::{Info, Proc, Value, code, key};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl GroupCallResult {
     /// Returns the result of a successful construct or connect.
@@ -69,6 +72,7 @@ impl Groups {
                     instance: *instance,
                     formed: formed.clone(),
                     former_members: BTreeSet::new(),
+                    leaving: BTreeMap::new(),
                 };
                 self.forget(key);
                 let is_here = known.members_at(self.me, &self.directory).next().is_some();
@@ -199,6 +203,7 @@ impl Groups {
         };
         known.instance = instance;
         known.former_members.insert(proc.clone());
+        known.leaving.remove(proc);
         self.collectives.left(key, proc);
         let here: Vec<Proc> = known
             .members_at(self.me, &self.directory)

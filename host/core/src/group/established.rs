@@ -2,7 +2,10 @@
 use super::{DecisionSeq, Formed, ServerId, directory::JobDirectory, remaining::RemainingProcs};
 use crate::MonotonicTime;
 use peal_model::{NamedProcs, Proc};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A group with local members.
 #[derive(Debug)]
@@ -12,12 +15,20 @@ pub(super) struct LocalGroup {
     pub(super) formed: Arc<Formed>,
     /// Former members.
     pub(super) former_members: BTreeSet<Proc>,
+    /// Members that have asked to leave, which the coordinator has not decided yet, with the members that
+    /// their own events have notified.
+    pub(super) leaving: BTreeMap<Proc, NamedProcs>,
 }
 
 impl LocalGroup {
     /// Returns true if a proc is a member.
     pub(super) fn has(&self, proc: &Proc) -> bool {
         self.formed.members.contains(proc) && !self.former_members.contains(proc)
+    }
+
+    /// Returns true if a proc is a member and has not asked to leave.
+    pub(super) fn stays(&self, proc: &Proc) -> bool {
+        self.has(proc) && !self.leaving.contains_key(proc)
     }
 
     /// Returns the remaining members in their order.

@@ -315,7 +315,9 @@ impl Groups {
         now: MonotonicTime,
     ) -> Vec<GroupAction> {
         // The group may have ended, or the proc have left it, in the meantime.
-        if self.is_in(key, proc) {
+        let known = self.known.get_mut(key);
+        if let Some(known) = known.filter(|known| known.stays(proc)) {
+            known.leaving.insert(proc.clone(), notified.clone());
             self.up(
                 CoordinatorRequest::Leave {
                     key: key.clone(),
@@ -329,7 +331,7 @@ impl Groups {
     }
 
     fn is_in(&self, key: &GroupKey, proc: &Proc) -> bool {
-        self.known.get(key).is_some_and(|known| known.has(proc))
+        self.known.get(key).is_some_and(|known| known.stays(proc))
     }
 
     /// Removes a finalized proc from its connections. Connected procs are not notified of its end.
@@ -524,13 +526,13 @@ impl Groups {
         if let Some(failure) = refused {
             // Other participants wait for a refused proc if it could take part.
             let could = known.map_or(operation == GroupOperation::Construct, |known| {
-                operation == GroupOperation::Destruct && known.has(&part.proc)
+                operation == GroupOperation::Destruct && known.stays(&part.proc)
             });
             return if could { Ok(()) } else { Err(failure) };
         }
         match (&part.construct, known) {
             (Some(_), Some(_)) => Err(GroupFailure::exists(key)),
-            (None, Some(known)) if known.has(&part.proc) => Ok(()),
+            (None, Some(known)) if known.stays(&part.proc) => Ok(()),
             (None, _) => Err(GroupFailure::unknown(key)),
             // The same list was checked with the first caller's.
             (Some(_), None)

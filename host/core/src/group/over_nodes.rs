@@ -1,6 +1,9 @@
 //! Groups with members on nodes that only the host environment reaches. When all local participants
 //! have called, the host environment is asked; its answer brings the participants of other nodes,
 //! which this server's own coordinator then counts like callers.
+//!
+//! A server that has met others asks no host environment: the servers of the other nodes bring the
+//! participants. Some of them may not have announced their procs yet, which a construct waits for.
 use super::{
     ConstructRequest, Contribution, CoordinatorRequest, GroupAction, GroupFailure, GroupKey,
     GroupMessage, GroupOperation, Groups, JobSummary, Participation, forming::AnswerOfHost,
@@ -100,6 +103,9 @@ impl Groups {
     /// Asks the host environment, if an operation has participants on other nodes and all local ones
     /// have called.
     pub(super) fn ask_host(&mut self, contribution: &Contribution) {
+        if !self.is_alone() {
+            return;
+        }
         let key = &contribution.key;
         let Some(first) = contribution.parts.first() else {
             return;
@@ -165,6 +171,7 @@ impl Groups {
         };
         if self.directory.on_other_nodes(&named).is_empty()
             || !self.host_calls.abandon(key, operation)
+            || !self.is_alone()
         {
             return;
         }
@@ -449,6 +456,39 @@ mod tests {
         let actions = groups.host_answered(&key(), destruct, Ok(HostGroupAnswer::default()), NOW);
         let done = [GroupCallResult::Done, GroupCallResult::Done];
         assert_eq!(results(actions), done);
+    }
+
+    /// Returns the messages for other servers. Nothing else is done.
+    fn sent(actions: Vec<GroupAction>) -> Vec<GroupMessage> {
+        let sent = actions.into_iter().map(|action| match action {
+            GroupAction::Send { message, .. } => message,
+            other => panic!("only messages should follow: {other:?}"),
+        });
+        sent.collect()
+    }
+
+    #[test]
+    fn among_servers_a_construct_waits_for_announcements() {
+        let mut groups = groups();
+        let mut others = Groups::new(ServerId(1), GroupSettings::default());
+        sent(groups.server_joined(ServerId(1)));
+        sent(others.server_joined(ServerId(0)));
+        let owner = UserIdentity { uid: 1, gid: 1 };
+        let facts = JobSummary { size: 4, owner };
+        let ranks = [Rank(2), Rank(3)].into_iter().collect();
+        let nspace = Nspace::new("job").unwrap();
+        let mut messages =
+            sent(others.job_added(&nspace, facts, ranks, NodeRoute::HostEnvironment));
+        // The other server has announced nothing yet, and the host environment is not asked.
+        assert_eq!(sent(call(&mut groups, 0, CONSTRUCT)), []);
+        assert_eq!(sent(call(&mut groups, 1, CONSTRUCT)), []);
+        messages.extend(sent(call(&mut others, 2, CONSTRUCT)));
+        messages.extend(sent(call(&mut others, 3, CONSTRUCT)));
+        let received = messages.into_iter();
+        let actions = received.flat_map(|message| groups.received(ServerId(1), message, NOW));
+        for formed in formed(actions.collect()) {
+            assert_eq!(formed.members.iter().count(), 4);
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Takeover after the loss of the coordinator. The next one collects reports of known decisions and
 //! pending calls, and continues from there. A server that joins reports the same to the coordinator.
 use super::{
-    DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition, Groups, ReportedJob,
-    ServerId, TakeoverReport, coordinator_state::CoordinatorState, established::EstablishedGroup,
+    CoordinatorRequest, DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition,
+    Groups, ReportedJob, ServerId, TakeoverReport, coordinator_state::CoordinatorState,
+    established::EstablishedGroup,
 };
 use crate::{MonotonicTime, message_refusal::MessageRefusal};
 use peal_model::{NamedProcs, Nspace, Proc};
@@ -71,6 +72,22 @@ impl Groups {
         match self.coordinator() {
             me if me == self.me => self.collect(me, report, now),
             other => self.send(other, GroupMessage::Report(report)),
+        }
+        self.repeat_leaves(now);
+    }
+
+    /// Tells the next coordinator of leaves that the last one may not have decided.
+    fn repeat_leaves(&mut self, now: MonotonicTime) {
+        let leaves = self.known.iter().flat_map(|(key, known)| {
+            let leaving = known.leaving.iter();
+            leaving.map(|(proc, notified)| CoordinatorRequest::Leave {
+                key: key.clone(),
+                proc: proc.clone(),
+                notified: notified.clone(),
+            })
+        });
+        for leave in leaves.collect::<Vec<_>>() {
+            self.up(leave, now);
         }
     }
 

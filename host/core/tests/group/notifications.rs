@@ -252,3 +252,29 @@ fn wildcard_stays_if_named_so_and_all_are_members() {
         "one of them is missing"
     );
 }
+
+#[test]
+fn member_that_has_left_is_none_before_the_coordinator_knows() {
+    let mut sim = Sim::new(2, 2, 1, Order::First);
+    let members = [proc(1, 0), proc(1, 1), proc(2, 0), proc(2, 1)];
+    members
+        .iter()
+        .for_each(|proc| sim.construct(proc, "g", leader(&members), None));
+    sim.deliver_all();
+    sim.leave(&members[3], "g");
+    // The second server has sent the leave, and the first one decides it.
+    sim.destruct(&members[3], "g", None);
+    let refused = sim.made.last().unwrap();
+    assert!(
+        matches!(&refused.answers[..], [GroupCallResult::Failed(failure)] if failure.status == code::PMIX_ERR_NOT_FOUND),
+        "{refused:?}"
+    );
+    // The coordinator is lost before it has decided the leave, which its successor gets.
+    sim.server_dies(ServerId(1));
+    sim.deliver_all();
+    sim.destruct(&members[2], "g", None);
+    sim.come_to_rest().unwrap();
+    let done = sim.made.last().unwrap();
+    assert_eq!(done.answers, [GroupCallResult::Done]);
+    sim.ends().unwrap();
+}

@@ -21,7 +21,18 @@ impl DataExchange {
         groups: &Groups,
         participants: &Participants,
     ) -> Result<FenceReach, Status> {
-        match participants.route {
+        let route = match participants.route {
+            // Slurm 22.05 fails where single ranks are named. The decision depends on nothing that
+            // servers learn of a job at different times.
+            Some(NodeRoute::HostEnvironment)
+                if !groups.is_alone()
+                    && participants.procs.iter().all(|named| named.rank.is_valid()) =>
+            {
+                Some(NodeRoute::Servers)
+            }
+            route => route,
+        };
+        match route {
             None => Ok(FenceReach::ThisServer),
             Some(NodeRoute::HostEnvironment) => Ok(FenceReach::HostEnvironment),
             Some(NodeRoute::Servers) => {
