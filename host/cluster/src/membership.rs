@@ -52,14 +52,10 @@ pub enum MembershipRecord {
 /// Change of the servers of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MembershipChange {
-    /// A server has joined.
+    /// A server has joined, and is a member now.
     Joined {
         /// Its number.
         id: ServerId,
-        /// Its node.
-        node: NodeName,
-        /// Its data.
-        server: JoiningServer,
     },
     /// A server has left or was declared gone.
     Left {
@@ -149,16 +145,9 @@ impl Membership {
                 let mut changes: Vec<MembershipChange> =
                     self.remove_of(&writer).into_iter().collect();
                 self.of_nodes.insert(writer.clone(), id);
-                let member = ClusterMember {
-                    node: writer.clone(),
-                    server: server.clone(),
-                };
-                self.members.insert(id, member);
-                changes.push(MembershipChange::Joined {
-                    id,
-                    node: writer,
-                    server,
-                });
+                let node = writer;
+                self.members.insert(id, ClusterMember { node, server });
+                changes.push(MembershipChange::Joined { id });
                 Ok(changes)
             }
             MembershipRecord::Left => {

@@ -114,10 +114,7 @@ fn server_that_joins_again_takes_the_place_of_its_former_run() {
                 id: ServerId(3),
                 ..
             },
-            MembershipChange::Joined {
-                id: ServerId(9),
-                ..
-            }
+            MembershipChange::Joined { id: ServerId(9) }
         ]
     ));
     assert_eq!(membership.server_of(&node(1)), Some(ServerId(9)));
