@@ -90,6 +90,15 @@ struct MemberState {
     beat_at: MonotonicTime,
 }
 
+/// Records of this server in the sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OwnRecords {
+    Kept,
+    /// Something was stored under the name of this node that is no record. The network keeps a number of
+    /// records of each writer, so that it may displace those of this server.
+    Endangered,
+}
+
 /// One server of a cluster.
 #[derive(Debug)]
 pub struct ClusterServer {
@@ -99,6 +108,7 @@ pub struct ClusterServer {
     membership: Membership,
     phase: NetworkPhase,
     enrollment: Enrollment,
+    own_records: OwnRecords,
     outputs: VecDeque<PendingOutput>,
 }
 
@@ -124,6 +134,7 @@ impl ClusterServer {
             membership: Membership::new(),
             phase: NetworkPhase::Away,
             enrollment: Enrollment::Outside,
+            own_records: OwnRecords::Kept,
             outputs: VecDeque::new(),
         }
     }
@@ -189,6 +200,9 @@ impl ClusterServer {
             Ok(record) => record,
             Err(cause) => {
                 let node = writer;
+                if node == self.node {
+                    self.own_records = OwnRecords::Endangered;
+                }
                 self.skip(at);
                 return self.warn(ClusterWarning::Record { node, at, cause });
             }
@@ -219,7 +233,8 @@ impl ClusterServer {
                 MembershipChange::Joined { id } => {
                     self.server_joined(id, now);
                     others = match others {
-                        OtherServers::Same => OtherServers::OneMore(id),
+                        // A join that is repeated has a lower number than others.
+                        OtherServers::Same if u64::from(id.0) == at.0 => OtherServers::OneMore(id),
                         _ => OtherServers::Changed,
                     };
                 }
@@ -557,9 +572,28 @@ impl ClusterServer {
                     let verdict = self.membership.verdict(&self.node, &gone);
                     self.put(ClusterOutput::Write(verdict));
                 }
+                self.repeat_records();
             }
         }
         self.take_link_outputs();
+    }
+
+    /// Writes the records of this server again if they may be displaced. This is done with a beat, so
+    /// that junk cannot make it write more often.
+    fn repeat_records(&mut self) {
+        let (Some(id), OwnRecords::Endangered) = (self.id(), self.own_records) else {
+            return;
+        };
+        self.own_records = OwnRecords::Kept;
+        let server = self.joining.clone();
+        self.put(ClusterOutput::Write(MembershipRecord::Repeated {
+            id,
+            server,
+        }));
+        let verdict = self.membership.verdict(&self.node, &[]);
+        if verdict != MembershipRecord::Gone(BTreeSet::new()) {
+            self.put(ClusterOutput::Write(verdict));
+        }
     }
 
     /// Returns the time of the next [`ClusterServer::elapse`].

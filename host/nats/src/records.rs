@@ -346,7 +346,9 @@ impl WriterTask {
 
     async fn write(&mut self, record: &MembershipRecord) {
         let subject = match record {
-            MembershipRecord::Joined(_) | MembershipRecord::Left => &self.members,
+            MembershipRecord::Joined(_)
+            | MembershipRecord::Repeated { .. }
+            | MembershipRecord::Left => &self.members,
             MembershipRecord::Gone(_) => &self.verdicts,
         };
         let bytes = match encode_record(record) {
