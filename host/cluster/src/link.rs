@@ -72,7 +72,7 @@ pub(crate) struct PeerLink {
 }
 
 impl PeerLink {
-    pub(crate) fn new(now: MonotonicTime, settings: &LinkSettings) -> PeerLink {
+    pub(crate) fn new(settings: &LinkSettings) -> PeerLink {
         PeerLink {
             sent: SentMessages::new(settings.window),
             received: ReceivedMessages::new(settings.early),
@@ -86,7 +86,7 @@ impl PeerLink {
             unacknowledged_bytes: 0,
             unanswered_since: None,
             answered: AnsweredRequests {
-                since: now,
+                since: MonotonicTime::default(),
                 count: 0,
             },
         }

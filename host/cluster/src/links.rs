@@ -94,7 +94,8 @@ pub enum MisdirectedFrame {
 pub struct Links {
     me: ServerId,
     settings: LinkSettings,
-    peers: BTreeMap<ServerId, PeerLink>,
+    /// Links with all others: `None` until the first message. Most pairs of a large cluster have none.
+    peers: BTreeMap<ServerId, Option<Box<PeerLink>>>,
     /// Times at which something is due, one for each peer that has any.
     due: BTreeSet<(MonotonicTime, ServerId)>,
     outputs: VecDeque<LinkOutput>,
@@ -113,18 +114,22 @@ impl Links {
     }
 
     /// Adds a server that has joined.
-    pub fn join(&mut self, id: ServerId, now: MonotonicTime) {
+    pub fn join(&mut self, id: ServerId) {
         if id != self.me {
-            let settings = self.settings;
-            self.peers
-                .entry(id)
-                .or_insert_with(|| PeerLink::new(now, &settings));
+            self.peers.entry(id).or_default();
+        }
+    }
+
+    /// Makes the link with a peer, if there is none yet.
+    fn begin(&mut self, id: ServerId) {
+        if let Some(link) = self.peers.get_mut(&id) {
+            link.get_or_insert_with(|| Box::new(PeerLink::new(&self.settings)));
         }
     }
 
     /// Removes a server that has left. Messages for it are dropped.
     pub fn leave(&mut self, id: ServerId) {
-        if let Some(link) = self.peers.remove(&id) {
+        if let Some(link) = self.peers.remove(&id).flatten() {
             link.due_at().map(|at| self.due.remove(&(at, id)));
         }
     }
@@ -140,6 +145,7 @@ impl Links {
         body: Arc<[u8]>,
         now: MonotonicTime,
     ) -> Result<(), WindowFull> {
+        self.begin(to);
         let settings = self.settings;
         self.with_peer(to, |link, events| link.send(body, now, &settings, events))
             .unwrap_or(Ok(()))
@@ -159,6 +165,7 @@ impl Links {
         if frame.to != self.me {
             return Err(MisdirectedFrame::OtherReceiver(frame.to));
         }
+        self.begin(frame.from);
         let settings = self.settings;
         self.with_peer(frame.from, |link, events| {
             link.receive(frame.contents, now, &settings, events);
@@ -169,6 +176,7 @@ impl Links {
     /// Stops the delivery of a server's messages, for which there is no room. They are kept within
     /// their limits, and the sender keeps what is not acknowledged.
     pub fn pause(&mut self, of: ServerId) {
+        self.begin(of);
         self.with_peer(of, |link, _| link.pause());
     }
 
@@ -211,14 +219,15 @@ impl Links {
         now: MonotonicTime,
     ) -> impl Iterator<Item = ServerId> {
         self.peers.iter().filter_map(move |(id, link)| {
-            let since = link.unanswered_since()?;
+            let since = link.as_ref()?.unanswered_since()?;
             (since + time <= now).then_some(*id)
         })
     }
 
     /// Returns true if all servers have acknowledged everything.
     pub fn are_settled(&self) -> bool {
-        self.peers.values().all(PeerLink::is_settled)
+        let mut links = self.peers.values().flatten();
+        links.all(|link| link.is_settled())
     }
 
     /// Calls a function for the link with a peer, and takes over its results and its time.
@@ -227,7 +236,7 @@ impl Links {
         id: ServerId,
         call: impl FnOnce(&mut PeerLink, &mut Vec<LinkEvent>) -> T,
     ) -> Option<T> {
-        let link = self.peers.get_mut(&id)?;
+        let link = self.peers.get_mut(&id)?.as_mut()?;
         let before = link.due_at();
         let mut events = Vec::new();
         let result = call(link, &mut events);

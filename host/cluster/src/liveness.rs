@@ -103,6 +103,14 @@ impl Liveness {
         }
     }
 
+    /// Takes a server that has joined, whose number is greater than those of all members. The servers that
+    /// this one has to hear stay the same, but an observer hears all.
+    pub fn join(&mut self, id: ServerId, now: MonotonicTime) {
+        if self.rank < self.settings.observers {
+            self.heard.entry(id).or_insert(now);
+        }
+    }
+
     /// Takes a changed membership. Returns the servers whose beats this one has to hear.
     pub fn members_changed(&mut self, members: &Membership, now: MonotonicTime) -> HeardServers {
         let ids = || members.members().map(|(id, _)| id);

@@ -42,6 +42,14 @@ impl JoiningServer {
 pub enum MembershipRecord {
     /// The server of the writer's node joins. The position of the record is its number.
     Joined(JoiningServer),
+    /// The server of the writer's node repeats its join, of which the record may be lost: the network
+    /// keeps the last records of each writer alone, and some may be none of Peal.
+    Repeated {
+        /// The number that it has.
+        id: ServerId,
+        /// Its data.
+        server: JoiningServer,
+    },
     /// The server of the writer's node leaves.
     Left,
     /// Servers of other nodes are declared gone. The network keeps the last verdict of each writer
@@ -52,14 +60,10 @@ pub enum MembershipRecord {
 /// Change of the servers of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MembershipChange {
-    /// A server has joined.
+    /// A server has joined, and is a member now.
     Joined {
         /// Its number.
         id: ServerId,
-        /// Its node.
-        node: NodeName,
-        /// Its data.
-        server: JoiningServer,
     },
     /// A server has left or was declared gone.
     Left {
@@ -80,6 +84,14 @@ pub enum RecordRefusal {
         at: RecordPosition,
         /// Position of the last record.
         last: RecordPosition,
+    },
+    /// The record repeats the join of another server, or of none.
+    #[error("record {at} repeats the join of server {id}, which is not one of that node", at = at.0, id = id.0)]
+    Repeated {
+        /// Position of the record.
+        at: RecordPosition,
+        /// Number of the server.
+        id: ServerId,
     },
     /// The position is greater than a server's number can be.
     #[error("record {at} is beyond the greatest number of a server, {}", u32::MAX, at = at.0)]
@@ -104,10 +116,14 @@ pub struct ClusterMember {
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
     last: RecordPosition,
+    /// Position from which on all records up to the last were seen.
+    seen_since: RecordPosition,
     members: BTreeMap<ServerId, ClusterMember>,
     of_nodes: BTreeMap<NodeName, ServerId>,
     /// Nodes whose last server was declared gone and that have written no record since.
     gone: BTreeMap<NodeName, Verdict>,
+    /// Servers in the last verdict of each writer whose joins were not seen.
+    gone_unseen: BTreeMap<NodeName, BTreeSet<ServerId>>,
 }
 
 /// Decision that the server of a node is gone.
@@ -138,7 +154,7 @@ impl Membership {
         if at <= last {
             return Err(RecordRefusal::Late { at, last });
         }
-        self.last = at;
+        self.see(at);
         match record {
             MembershipRecord::Joined(server) => {
                 let id = u32::try_from(at.0)
@@ -149,23 +165,18 @@ impl Membership {
                 let mut changes: Vec<MembershipChange> =
                     self.remove_of(&writer).into_iter().collect();
                 self.of_nodes.insert(writer.clone(), id);
-                let member = ClusterMember {
-                    node: writer.clone(),
-                    server: server.clone(),
-                };
-                self.members.insert(id, member);
-                changes.push(MembershipChange::Joined {
-                    id,
-                    node: writer,
-                    server,
-                });
+                let node = writer;
+                self.members.insert(id, ClusterMember { node, server });
+                changes.push(MembershipChange::Joined { id });
                 Ok(changes)
             }
+            MembershipRecord::Repeated { id, server } => self.repeat(at, writer, id, server),
             MembershipRecord::Left => {
                 self.gone.remove(&writer);
                 Ok(self.remove_of(&writer).into_iter().collect())
             }
             MembershipRecord::Gone(servers) => {
+                self.judge_unseen(&writer, &servers);
                 let gone = servers.into_iter().filter_map(|of| {
                     // One that has left already was declared gone by a writer that did not know it.
                     let node = self.members.get(&of)?.node.clone();
@@ -178,17 +189,77 @@ impl Membership {
         }
     }
 
+    /// Applies a repeated join. It is news only to those that have not seen the join: others know what
+    /// became of that server.
+    fn repeat(
+        &mut self,
+        at: RecordPosition,
+        writer: NodeName,
+        id: ServerId,
+        server: JoiningServer,
+    ) -> Result<Vec<MembershipChange>, RecordRefusal> {
+        let refusal = Err(RecordRefusal::Repeated { at, id });
+        if u64::from(id.0) >= at.0 {
+            return refusal;
+        }
+        let present = self.server_of(&writer);
+        let holder = self.members.get(&id).map(|holder| &holder.node);
+        match (present, holder) {
+            (Some(present), _) if present == id => return Ok(Vec::new()),
+            (Some(_), _) | (None, Some(_)) => return refusal,
+            (None, None) => {}
+        }
+        let is_gone = self.gone.contains_key(&writer)
+            || self.gone_unseen.values().any(|gone| gone.contains(&id));
+        if is_gone || self.has_seen_join(id) {
+            return Ok(Vec::new());
+        }
+        self.of_nodes.insert(writer.clone(), id);
+        let node = writer;
+        self.members.insert(id, ClusterMember { node, server });
+        Ok(vec![MembershipChange::Joined { id }])
+    }
+
+    /// Notes the servers in a verdict whose joins were not seen, and may be repeated.
+    fn judge_unseen(&mut self, writer: &NodeName, servers: &BTreeSet<ServerId>) {
+        let unseen = servers
+            .iter()
+            .copied()
+            .filter(|of| !self.has_seen_join(*of) && !self.members.contains_key(of))
+            .filter(|of| !self.gone.values().any(|verdict| verdict.of == *of));
+        let unseen: BTreeSet<ServerId> = unseen.collect();
+        if unseen.is_empty() {
+            self.gone_unseen.remove(writer);
+        } else {
+            self.gone_unseen.insert(writer.clone(), unseen);
+        }
+    }
+
+    /// Returns true if the record of a server's join was seen.
+    fn has_seen_join(&self, id: ServerId) -> bool {
+        u64::from(id.0) >= self.seen_since.0
+    }
+
+    fn see(&mut self, at: RecordPosition) {
+        if at.0 > self.last.0.saturating_add(1) {
+            self.seen_since = at;
+        }
+        self.last = self.last.max(at);
+    }
+
     /// Passes over a record that is none.
     pub fn skip(&mut self, at: RecordPosition) {
-        self.last = self.last.max(at);
+        self.see(at);
     }
 
     /// Returns the record by which a node declares servers gone.
     pub fn verdict(&self, writer: &NodeName, servers: &[ServerId]) -> MembershipRecord {
         let earlier = self.gone.values();
         let earlier = earlier.filter(|verdict| verdict.writer == *writer);
+        let unseen = self.gone_unseen.get(writer).into_iter().flatten();
         let all = earlier
             .map(|verdict| verdict.of)
+            .chain(unseen.copied())
             .chain(servers.iter().copied());
         MembershipRecord::Gone(all.collect())
     }

@@ -3,7 +3,7 @@
 use crate::{
     ClusterMember, ClusterOutput, ClusterWarning, HeardServers, JoiningServer, LinkOutput,
     LinkSettings, Links, Liveness, LivenessSettings, Membership, MembershipChange,
-    MembershipRecord, ProtocolVersion, RecordPosition, RecordRefusal, ServerFrame, ServerNotice,
+    MembershipRecord, ProtocolVersion, RecordPosition, ServerFrame, ServerKind, ServerNotice,
     backlog::Backlog, decode_message, decode_record, encode_message,
 };
 use peal_core::{
@@ -64,6 +64,15 @@ enum Enrollment {
     Withdrawn,
 }
 
+/// Change of the other servers by one record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OtherServers {
+    Same,
+    /// One has joined, whose number is greater than all others.
+    OneMore(ServerId),
+    Changed,
+}
+
 /// State of a server that is a member.
 #[derive(Debug)]
 struct MemberState {
@@ -81,6 +90,15 @@ struct MemberState {
     beat_at: MonotonicTime,
 }
 
+/// Records of this server in the sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OwnRecords {
+    Kept,
+    /// Something was stored under the name of this node that is no record. The network keeps a number of
+    /// records of each writer, so that it may displace those of this server.
+    Endangered,
+}
+
 /// One server of a cluster.
 #[derive(Debug)]
 pub struct ClusterServer {
@@ -90,7 +108,16 @@ pub struct ClusterServer {
     membership: Membership,
     phase: NetworkPhase,
     enrollment: Enrollment,
-    outputs: VecDeque<ClusterOutput>,
+    own_records: OwnRecords,
+    outputs: VecDeque<PendingOutput>,
+}
+
+/// Result of a call that was not taken yet.
+#[derive(Debug)]
+enum PendingOutput {
+    Whole(ClusterOutput),
+    /// It is encoded when it is taken: those of an event for a thousand servers share its bytes.
+    Frame(ServerFrame),
 }
 
 impl ClusterServer {
@@ -107,6 +134,7 @@ impl ClusterServer {
             membership: Membership::new(),
             phase: NetworkPhase::Away,
             enrollment: Enrollment::Outside,
+            own_records: OwnRecords::Kept,
             outputs: VecDeque::new(),
         }
     }
@@ -164,10 +192,17 @@ impl ClusterServer {
         bytes: &[u8],
         now: MonotonicTime,
     ) {
+        if at <= self.membership.last() {
+            // It was read and came by itself.
+            return;
+        }
         let record = match decode_record(bytes) {
             Ok(record) => record,
             Err(cause) => {
                 let node = writer;
+                if node == self.node {
+                    self.own_records = OwnRecords::Endangered;
+                }
                 self.skip(at);
                 return self.warn(ClusterWarning::Record { node, at, cause });
             }
@@ -180,8 +215,6 @@ impl ClusterServer {
         };
         let changes = match self.membership.apply(at, writer.clone(), record) {
             Ok(changes) => changes,
-            // It was read and came by itself.
-            Err(RecordRefusal::Late { .. }) => return,
             Err(refusal) => {
                 let node = writer;
                 return self.warn(ClusterWarning::RecordRefused { node, refusal });
@@ -193,27 +226,52 @@ impl ClusterServer {
             self.enrollment = Enrollment::Withdrawn;
             self.warn(ClusterWarning::Superseded(writer));
         }
+        let before = self.id();
+        let mut others = OtherServers::Same;
         for change in changes {
             match change {
-                MembershipChange::Joined { id, node, server } => {
-                    self.server_joined(id, node, server, now);
+                MembershipChange::Joined { id } => {
+                    self.server_joined(id, now);
+                    others = match others {
+                        // A join that is repeated has a lower number than others.
+                        OtherServers::Same if u64::from(id.0) == at.0 => OtherServers::OneMore(id),
+                        _ => OtherServers::Changed,
+                    };
                 }
-                MembershipChange::Left { id, .. } => self.server_left(id),
+                MembershipChange::Left { id, .. } => {
+                    self.server_left(id);
+                    others = OtherServers::Changed;
+                }
             }
         }
-        if let Enrollment::Member(member) = &mut self.enrollment {
-            let heard = member.liveness.members_changed(&self.membership, now);
-            if member.heard.as_ref() != Some(&heard) {
-                member.heard = Some(heard.clone());
-                self.outputs.push_back(ClusterOutput::Hear(heard));
-            }
+        if self.id() != before {
+            others = OtherServers::Changed;
         }
+        self.adjust_liveness(others, now);
         self.join();
     }
 
     /// Returns true if this server stays away: it has left, or another process has taken its place.
     pub fn is_withdrawn(&self) -> bool {
         matches!(self.enrollment, Enrollment::Withdrawn)
+    }
+
+    /// Hears those that are to be heard now.
+    fn adjust_liveness(&mut self, others: OtherServers, now: MonotonicTime) {
+        let Enrollment::Member(member) = &mut self.enrollment else {
+            return;
+        };
+        match others {
+            OtherServers::Same => {}
+            OtherServers::OneMore(id) => member.liveness.join(id, now),
+            OtherServers::Changed => {
+                let heard = member.liveness.members_changed(&self.membership, now);
+                if member.heard.as_ref() != Some(&heard) {
+                    member.heard = Some(heard.clone());
+                    self.put(ClusterOutput::Hear(heard));
+                }
+            }
+        }
     }
 
     /// Notes that the network has lost the sequence, which begins anew with greater positions. It is read
@@ -233,17 +291,15 @@ impl ClusterServer {
         self.membership.skip(at);
     }
 
-    fn server_joined(
-        &mut self,
-        id: ServerId,
-        node: NodeName,
-        server: JoiningServer,
-        now: MonotonicTime,
-    ) {
-        if node != self.node {
-            return self.meet(id, &node, &server, now);
-        }
-        if server.run == self.joining.run && !matches!(self.enrollment, Enrollment::Withdrawn) {
+    fn server_joined(&mut self, id: ServerId, now: MonotonicTime) {
+        let Some(member) = self.membership.member(id) else {
+            return;
+        };
+        let protocol = member.server.protocol();
+        let (kind, run) = (member.server.kind, member.server.run);
+        if member.node != self.node {
+            self.meet(id, protocol, kind);
+        } else if run == self.joining.run && !matches!(self.enrollment, Enrollment::Withdrawn) {
             self.enroll(id, now);
         }
     }
@@ -264,24 +320,24 @@ impl ClusterServer {
             beat_at: now,
         }));
         self.tell(ServerNotice::Enrolled(id));
-        let others: Vec<(ServerId, NodeName, JoiningServer)> = self
-            .membership
-            .members()
+        let members = self.membership.members();
+        let others: Vec<(ServerId, ProtocolVersion, ServerKind)> = members
             .filter(|(other, _)| *other != id)
-            .map(|(other, member)| (other, member.node.clone(), member.server.clone()))
+            .map(|(other, member)| (other, member.server.protocol(), member.server.kind))
             .collect();
-        for (other, node, server) in others {
-            self.meet(other, &node, &server, now);
+        for (other, protocol, kind) in others {
+            self.meet(other, protocol, kind);
         }
     }
 
-    fn meet(&mut self, id: ServerId, node: &NodeName, server: &JoiningServer, now: MonotonicTime) {
+    fn meet(&mut self, id: ServerId, protocol: ProtocolVersion, kind: ServerKind) {
         let Enrollment::Member(member) = &mut self.enrollment else {
             return;
         };
-        let protocol = server.protocol();
         if !ProtocolVersion::CURRENT.understands(protocol) {
-            let node = node.clone();
+            let Some(node) = self.membership.member(id).map(|other| other.node.clone()) else {
+                return;
+            };
             return self.warn(ClusterWarning::Incompatible {
                 id,
                 node,
@@ -289,9 +345,8 @@ impl ClusterServer {
                 minor: protocol.minor,
             });
         }
-        member.links.join(id, now);
+        member.links.join(id);
         member.known.insert(id);
-        let kind = server.kind;
         self.tell(ServerNotice::Joined { id, kind });
     }
 
@@ -337,7 +392,7 @@ impl ClusterServer {
         if self.phase == NetworkPhase::Following && matches!(self.enrollment, Enrollment::Outside) {
             self.enrollment = Enrollment::Asked;
             let joining = MembershipRecord::Joined(self.joining.clone());
-            self.outputs.push_back(ClusterOutput::Write(joining));
+            self.put(ClusterOutput::Write(joining));
         }
     }
 
@@ -346,7 +401,7 @@ impl ClusterServer {
         if let Enrollment::Member(_) | Enrollment::Asked = self.enrollment {
             self.enrollment = Enrollment::Withdrawn;
             let left = MembershipRecord::Left;
-            self.outputs.push_back(ClusterOutput::Write(left));
+            self.put(ClusterOutput::Write(left));
         }
     }
 
@@ -509,7 +564,8 @@ impl ClusterServer {
         if member.beat_at <= now {
             member.beat_at = now + self.settings.liveness.beat_each;
             if is_following {
-                self.outputs.push_back(ClusterOutput::Beat);
+                self.outputs
+                    .push_back(PendingOutput::Whole(ClusterOutput::Beat));
                 let mut gone: BTreeSet<ServerId> =
                     member.liveness.to_declare_gone(now).into_iter().collect();
                 if member.liveness.may_judge(now) {
@@ -519,11 +575,30 @@ impl ClusterServer {
                     member.judged.extend(&gone);
                     let gone: Vec<ServerId> = gone.into_iter().collect();
                     let verdict = self.membership.verdict(&self.node, &gone);
-                    self.outputs.push_back(ClusterOutput::Write(verdict));
+                    self.put(ClusterOutput::Write(verdict));
                 }
+                self.repeat_records();
             }
         }
         self.take_link_outputs();
+    }
+
+    /// Writes the records of this server again if they may be displaced. This is done with a beat, so
+    /// that junk cannot make it write more often.
+    fn repeat_records(&mut self) {
+        let (Some(id), OwnRecords::Endangered) = (self.id(), self.own_records) else {
+            return;
+        };
+        self.own_records = OwnRecords::Kept;
+        let server = self.joining.clone();
+        self.put(ClusterOutput::Write(MembershipRecord::Repeated {
+            id,
+            server,
+        }));
+        let verdict = self.membership.verdict(&self.node, &[]);
+        if verdict != MembershipRecord::Gone(BTreeSet::new()) {
+            self.put(ClusterOutput::Write(verdict));
+        }
     }
 
     /// Returns the time of the next [`ClusterServer::elapse`].
@@ -540,12 +615,18 @@ impl ClusterServer {
         loop {
             match self.outputs.pop_front()? {
                 // It follows one for which there was no room.
-                ClusterOutput::Tell(ServerNotice::Message { from, message })
-                    if self.is_held(from) =>
-                {
+                PendingOutput::Whole(ClusterOutput::Tell(ServerNotice::Message {
+                    from,
+                    message,
+                })) if self.is_held(from) => {
                     self.refused(from, message);
                 }
-                output => return Some(output),
+                PendingOutput::Whole(output) => return Some(output),
+                PendingOutput::Frame(frame) => {
+                    if let Some(output) = self.transmission(&frame) {
+                        return Some(output);
+                    }
+                }
             }
         }
     }
@@ -568,7 +649,9 @@ impl ClusterServer {
                 return;
             };
             match output {
-                LinkOutput::Transmit(frame) => self.transmit(&frame),
+                LinkOutput::Transmit(frame) => {
+                    self.outputs.push_back(PendingOutput::Frame(frame));
+                }
                 LinkOutput::Deliver { from, body } => match decode_message(&body, limit) {
                     Ok(message) => self.tell(ServerNotice::Message { from, message }),
                     Err(cause) => self.warn(ClusterWarning::Message { from, cause }),
@@ -580,24 +663,24 @@ impl ClusterServer {
         }
     }
 
-    fn transmit(&mut self, frame: &ServerFrame) {
-        let Some(member) = self.membership.member(frame.to) else {
-            return;
-        };
-        let to = member.node.clone();
-        match frame.encode(self.frame_limit()) {
-            Ok(frame) => self
-                .outputs
-                .push_back(ClusterOutput::Transmit { to, frame }),
-            Err(cause) => self.warn(ClusterWarning::Encoding(cause)),
-        }
+    /// Returns the output that transmits a frame; `None` if its receiver has left.
+    fn transmission(&self, frame: &ServerFrame) -> Option<ClusterOutput> {
+        let to = self.membership.member(frame.to)?.node.clone();
+        Some(match frame.encode(self.frame_limit()) {
+            Ok(frame) => ClusterOutput::Transmit { to, frame },
+            Err(cause) => ClusterOutput::Warn(ClusterWarning::Encoding(cause)),
+        })
+    }
+
+    fn put(&mut self, output: ClusterOutput) {
+        self.outputs.push_back(PendingOutput::Whole(output));
     }
 
     fn tell(&mut self, notice: ServerNotice) {
-        self.outputs.push_back(ClusterOutput::Tell(notice));
+        self.put(ClusterOutput::Tell(notice));
     }
 
     fn warn(&mut self, warning: ClusterWarning) {
-        self.outputs.push_back(ClusterOutput::Warn(warning));
+        self.put(ClusterOutput::Warn(warning));
     }
 }

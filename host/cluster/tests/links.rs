@@ -97,8 +97,8 @@ impl Network {
         }
         let mut joined = Links::new(id, self.settings);
         for (other, links) in &mut self.servers {
-            links.join(id, MonotonicTime(self.now));
-            joined.join(*other, MonotonicTime(self.now));
+            links.join(id);
+            joined.join(*other);
         }
         self.servers.insert(id, joined);
         self.collect();
@@ -323,7 +323,7 @@ fn acknowledge(through: u64) -> ServerFrame {
 /// Links of the first server with the second.
 fn linked(settings: LinkSettings) -> Links {
     let mut links = Links::new(ONE, settings);
-    links.join(TWO, NOW);
+    links.join(TWO);
     links
 }
 
@@ -473,7 +473,7 @@ fn frames_of_and_for_unknown_servers_are_refused() {
     let last = || frame(FrameContents::Last { seq: MessageSeq(1) });
     let unknown = Err(MisdirectedFrame::UnknownSender(TWO));
     assert_eq!(links.receive(last(), NOW), unknown);
-    links.join(TWO, NOW);
+    links.join(TWO);
     links.receive(last(), NOW).unwrap();
     // This node's server before had another number.
     let earlier = ServerFrame {

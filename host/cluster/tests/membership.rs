@@ -114,10 +114,7 @@ fn server_that_joins_again_takes_the_place_of_its_former_run() {
                 id: ServerId(3),
                 ..
             },
-            MembershipChange::Joined {
-                id: ServerId(9),
-                ..
-            }
+            MembershipChange::Joined { id: ServerId(9) }
         ]
     ));
     assert_eq!(membership.server_of(&node(1)), Some(ServerId(9)));
@@ -141,6 +138,52 @@ fn verdict_repeats_those_that_count_alone() {
     assert_eq!(membership.verdict(&node(1), &[ServerId(4)]), gone(&[3, 4]));
     // The verdicts of others are theirs.
     assert_eq!(membership.verdict(&node(4), &[]), gone(&[]));
+}
+
+#[test]
+fn repeated_join_is_news_to_those_that_missed_it() {
+    let MembershipRecord::Joined(server) = joining() else {
+        return;
+    };
+    let repeated = |id: u32| MembershipRecord::Repeated {
+        id: ServerId(id),
+        server: server.clone(),
+    };
+    let gone = |id: u32| MembershipRecord::Gone([ServerId(id)].into());
+    let apply = |membership: &mut Membership, at, number, record| {
+        membership.apply(RecordPosition(at), node(number), record)
+    };
+    let joined = vec![MembershipChange::Joined { id: ServerId(3) }];
+    // Seen: no change, also after a verdict that was on its way.
+    let mut full = Membership::new();
+    apply(&mut full, 3, 1, joining()).unwrap();
+    assert_eq!(apply(&mut full, 4, 1, repeated(3)).unwrap(), []);
+    assert_eq!(apply(&mut full, 5, 2, gone(3)).unwrap().len(), 1);
+    assert_eq!(apply(&mut full, 6, 1, repeated(3)).unwrap(), []);
+    assert_eq!(full.members().count(), 0);
+    // Seen, and so was that it left.
+    let mut left = Membership::new();
+    apply(&mut left, 3, 1, joining()).unwrap();
+    apply(&mut left, 4, 1, MembershipRecord::Left).unwrap();
+    assert_eq!(apply(&mut left, 5, 1, repeated(3)).unwrap(), []);
+    assert_eq!(left.members().count(), 0);
+    // Missed, but for the verdict.
+    let mut late = Membership::new();
+    assert_eq!(apply(&mut late, 5, 2, gone(3)).unwrap(), []);
+    assert_eq!(apply(&mut late, 6, 1, repeated(3)).unwrap(), []);
+    assert_eq!(late.verdict(&node(2), &[]), gone(3));
+    // Missed: the server is there.
+    let mut late = Membership::new();
+    assert_eq!(apply(&mut late, 6, 1, repeated(3)).unwrap(), joined);
+    assert_eq!(late.server_of(&node(1)), Some(ServerId(3)));
+    // A node repeats no join of another one, and none that has not been.
+    for (at, number, id) in [(7, 2, 3), (8, 2, 8), (9, 1, 2)] {
+        let refusal = apply(&mut late, at, number, repeated(id)).unwrap_err();
+        assert!(
+            matches!(refusal, RecordRefusal::Repeated { .. }),
+            "{refusal}"
+        );
+    }
 }
 
 #[test]

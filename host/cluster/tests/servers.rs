@@ -52,6 +52,9 @@ enum Step {
     LoseSequence,
     Send(usize, usize),
     Distribute(usize),
+    /// Something that is no record is stored under the name of a member, instead of its records: true for
+    /// its verdicts.
+    Junk(usize, bool),
     /// A server has no room for messages of others, or has room again.
     Fill(usize),
     Empty(usize),
@@ -71,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::LoseSequence),
         6 => (node(), node()).prop_map(|(from, to)| Step::Send(from, to)),
         4 => node().prop_map(Step::Distribute),
+        1 => (node(), any::<bool>()).prop_map(|(of, verdicts)| Step::Junk(of, verdicts)),
         1 => node().prop_map(Step::Fill),
         2 => node().prop_map(Step::Empty),
         6 => (TURN..20_000_u64).prop_map(Step::Pass),
@@ -259,6 +263,7 @@ impl World {
             Step::TakeNetworkAway => self.is_away = true,
             Step::BringNetworkBack => self.is_away = false,
             Step::LoseSequence => self.lose_sequence(),
+            Step::Junk(of, is_verdict) => self.store_junk(of, is_verdict),
             Step::Send(from, to) => self.send(from, to),
             Step::Distribute(from) => self.distribute(from),
             Step::Fill(number) => {
@@ -374,6 +379,7 @@ impl World {
             ClusterOutput::Warn(
                 ClusterWarning::Misdirected { .. }
                 | ClusterWarning::DeclaredGone
+                | ClusterWarning::Record { .. }
                 | ClusterWarning::SequenceLost,
             ) => {}
             ClusterOutput::Warn(warning) => panic!("{warning}"),
@@ -389,14 +395,28 @@ impl World {
         }
     }
 
+    /// Stores junk for a member that is there to notice it.
+    fn store_junk(&mut self, number: usize, is_verdict: bool) {
+        let process = self.nodes[number].process.as_ref();
+        let is_member =
+            process.is_some_and(|process| process.is_connected && process.server.id().is_some());
+        if is_member && self.reaches_network(number) {
+            self.store(number, is_verdict, b"{\"type\":\"answer\"}".to_vec());
+            self.pass(3000);
+        }
+    }
+
     fn write(&mut self, number: usize, record: &MembershipRecord) {
         if let MembershipRecord::Gone(servers) = record {
             self.check_verdict(number, servers);
         }
+        let is_verdict = matches!(record, MembershipRecord::Gone(_));
+        self.store(number, is_verdict, encode_record(record).unwrap());
+    }
+
+    fn store(&mut self, number: usize, is_verdict: bool, bytes: Vec<u8>) {
         self.last += 1;
         let at = RecordPosition(self.last);
-        let bytes = encode_record(record).unwrap();
-        let is_verdict = matches!(record, MembershipRecord::Gone(_));
         self.log.insert((number, is_verdict), (at, bytes.clone()));
         for to in 0..NODES {
             // In order for each receiver.
@@ -430,8 +450,8 @@ impl World {
                 assert_eq!(self.ids.insert(id, number), None, "number given twice");
             }
             ServerNotice::Joined { id, .. } => {
-                assert!(process.others.last() < Some(&id), "by ascending numbers");
-                process.others.insert(id);
+                // One whose join was displaced by junk comes later than those that follow it.
+                assert!(process.others.insert(id), "told twice");
             }
             ServerNotice::Left(id) => assert!(process.others.remove(&id)),
             // There may be room for one that follows.
@@ -643,6 +663,31 @@ fn messages_without_room_are_told_before_their_sender_has_left() {
     assert_eq!(world.nodes[0].process.as_ref().unwrap().others.len(), 0);
     // What had come and was acknowledged; the rest is lost with its sender.
     assert_eq!(world.delivered[&way].first(), Some(&1));
+}
+
+#[test]
+fn junk_makes_a_member_repeat_its_join_once_a_beat() {
+    let mut world = World::new(1, 0);
+    for number in 0..2 {
+        world.run(Step::Start(number));
+        world.run(Step::Pass(1000));
+    }
+    let id = world.nodes[0].process.as_ref().unwrap().id;
+    let last = world.last;
+    for _ in 0..200 {
+        world.store(0, false, b"{}".to_vec());
+    }
+    world.run(Step::Pass(10_000));
+    // The junk, and one repetition: it is no junk itself.
+    assert_eq!(world.last, last + 201);
+    // One that starts now reads the repeated join alone, and is told of the same server.
+    world.run(Step::Start(2));
+    world.run(Step::Pass(3000));
+    let others = |number: usize| world.nodes[number].process.as_ref().unwrap().others.clone();
+    assert!(others(2).contains(&id.unwrap()));
+    assert!(others(1).contains(&id.unwrap()));
+    assert_eq!(world.nodes[0].process.as_ref().unwrap().id, id);
+    world.settle();
 }
 
 #[test]

@@ -2,12 +2,12 @@
 use crate::{
     check::{ServerProblem, check_server},
     link::{ClusterAccess, NatsLink},
-    records::{RecordReadError, RecordReader, RecordWriter, StreamIdentity},
+    records::{ReadStep, RecordReader, RecordWriter, StoredRecord},
     subjects::ClusterSubject,
     view::{ClusterStanding, ClusterView},
 };
-use async_nats::{Event, Message, Subscriber};
-use futures_util::{StreamExt, stream::SelectAll};
+use async_nats::{Event, Message, Subscriber, header::NATS_SEQUENCE};
+use futures_util::{FutureExt, Stream, StreamExt, stream::SelectAll};
 use peal_cluster::{
     ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
     JoinedServer, JoiningServer, LeaveFuture, ProtocolVersion, RecordPosition, ServerKind,
@@ -23,7 +23,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::{
     runtime::Handle,
@@ -36,6 +36,20 @@ const LOOK_EACH: Duration = Duration::from_secs(10);
 
 /// Time between two attempts to connect or to read: elections of NATS servers take some seconds.
 const RETRY_EACH: Duration = Duration::from_secs(1);
+
+/// Time of a connection, with its subscriptions, that shows that many servers connect at the moment.
+const SLOW_CONNECTION: Duration = Duration::from_millis(50);
+/// Time in which those have connected, too.
+const JOIN_WAIT: Duration = Duration::from_millis(1500);
+/// Servers that connect at the same time as many others write their joins at multiples of this time.
+const JOIN_EACH: Duration = Duration::from_secs(1);
+
+/// Time between records that came by themselves and later ones. Where many servers join, those that come
+/// meanwhile are processed together.
+const SEQUENCED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Maximum number of messages of one subscription that are processed before others.
+const MAX_AT_ONCE: usize = 64;
 
 /// Time limit of the checks of a NATS server, and time between two checks of one that is not fit.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -270,9 +284,19 @@ struct NetworkTask {
 /// Connection to NATS with its subscriptions.
 struct Session {
     link: NatsLink,
+    /// Time at which the first connection was begun, until it is made.
+    began: Option<Instant>,
     /// Subscriptions. There are none before the NATS server was checked.
     frames: SelectAll<Subscriber>,
     sequenced: SelectAll<Subscriber>,
+    /// The first record that came by itself during a read.
+    first_sequenced: Option<Message>,
+    /// Time of the next ones.
+    sequenced_at: TokioInstant,
+    /// Time before which this server does not join.
+    join_at: TokioInstant,
+    /// Time at which a read that has ended counts.
+    caught_up_at: Option<TokioInstant>,
     beats: SelectAll<Subscriber>,
     heard: Option<HeardServers>,
     reader: RecordReader,
@@ -286,11 +310,12 @@ impl NetworkTask {
             // An error means that nobody is left who could say so.
             let _ = leaving.wait_for(|phase| *phase != LeavePhase::Member).await;
         };
+        let began = Instant::now();
         let link = tokio::select! {
             link = self.connect() => link,
             () = gone => return self.end(),
         };
-        let mut session = Session::new(link, self.run);
+        let mut session = Session::new(link, began, self.run);
         self.follow(&mut session).await;
         self.end();
     }
@@ -319,6 +344,9 @@ impl NetworkTask {
     async fn follow(&self, session: &mut Session) {
         let mut look = self.reach(session).await;
         loop {
+            if let Some(at) = self.all_sequenced(session) {
+                look = at;
+            }
             self.carry_out(session).await;
             if *self.shared.left.borrow() == LeavePhase::Leaving {
                 session.writer.finish().await;
@@ -329,12 +357,6 @@ impl NetworkTask {
                 let at = self.shared.started + Duration::from_millis(at.0);
                 TokioInstant::from_std(at)
             });
-            let elapse = async {
-                match due {
-                    Some(at) => sleep_until(at).await,
-                    None => future::pending().await,
-                }
-            };
             tokio::select! {
                 event = session.link.events.recv() => match event {
                     Some(Event::Connected) => look = self.reach(session).await,
@@ -343,7 +365,10 @@ impl NetworkTask {
                         self.lose(session, Obstacle::Away("the connection was lost".to_owned()));
                     }
                     // What was dropped is asked for again: frames by the links, records here.
-                    Some(Event::SlowConsumer(_)) => look = self.look(session).await,
+                    Some(Event::SlowConsumer(_)) => {
+                        session.forget_sequenced();
+                        look = self.look(session).await;
+                    }
                     Some(Event::Closed) | None => return,
                     Some(other) if self.shared.is_fit() => {
                         tracing::warn!(event = %other, "NATS connection");
@@ -351,26 +376,37 @@ impl NetworkTask {
                     // The reason was traced.
                     Some(other) => tracing::debug!(event = %other, "NATS connection"),
                 },
-                Some(message) = session.frames.next() => self.frame(session, &message),
-                Some(message) = session.sequenced.next() => {
-                    if self.sequenced(session, &message) == RecordArrival::AfterOthers {
-                        look = self.look(session).await;
-                    }
+                Some(message) = session.frames.next() => self.frames(session, &message),
+                step = session.reader.next() => look = self.read_step(session, step),
+                message = Session::next_sequenced(&mut session.sequenced, session.sequenced_at),
+                    if session.first_sequenced.is_none() =>
+                {
+                    // Those that come during a read follow what is read.
+                    session.first_sequenced = Some(message);
                 }
+                () = elapsed(session.caught_up_at) => {
+                    session.caught_up_at = None;
+                    self.shared.state().caught_up();
+                }
+                // There may be more of them than are processed at once.
+                () = future::ready(()), if session.has_sequenced() => {}
                 Some(message) = session.beats.next() => self.beat(session, &message),
                 () = self.shared.wake.notified() => {}
-                () = elapse => {
+                () = elapsed(due) => {
                     let now = self.shared.now();
                     self.shared.state().elapse(now);
                 }
-                () = sleep_until(look) => look = self.look(session).await,
+                () = sleep_until(look), if !session.reader.is_reading() => {
+                    look = self.look(session).await;
+                }
             }
         }
     }
 
     /// Gives up the connection, until the NATS server is reached and fit again.
-    fn lose(&self, session: &Session, obstacle: Obstacle) {
+    fn lose(&self, session: &mut Session, obstacle: Obstacle) {
         session.writer.drop_pending();
+        session.stop_reading();
         self.shared.state().disconnected();
         self.shared.obstructed(Some(obstacle));
     }
@@ -406,9 +442,12 @@ impl NetworkTask {
             self.hear(session, &heard).await;
         }
         self.shared.obstructed(None);
+        if let Some(began) = session.began.take() {
+            session.join_at = join_time(began.elapsed());
+        }
         let now = self.shared.now();
         self.shared.state().connected(now);
-        self.read(session).await
+        self.read(session)
     }
 
     /// Does what is due for the phase of the connection: a check or a read. Returns the time of the next look.
@@ -417,52 +456,87 @@ impl NetworkTask {
             Some(Obstacle::Unfit(_)) => self.reach(session).await,
             // The connection says when it is there again.
             Some(Obstacle::Away(_)) => TokioInstant::now() + LOOK_EACH,
-            None => self.read(session).await,
+            None => self.read(session),
         }
     }
 
-    /// Reads the records that did not come by themselves. Returns the time of the next look.
-    async fn read(&self, session: &mut Session) -> TokioInstant {
-        let wait = match self.read_all(session).await {
-            Ok(()) => {
-                self.shared.state().caught_up();
-                LOOK_EACH
+    /// Begins to read the records that did not come by themselves. Returns the time of the next look.
+    fn read(&self, session: &mut Session) -> TokioInstant {
+        session.stop_reading();
+        session.reader.begin(self.shared.state().position());
+        TokioInstant::now() + LOOK_EACH
+    }
+
+    /// Takes a step of the read. Returns the time of the next look.
+    fn read_step(&self, session: &mut Session, step: ReadStep) -> TokioInstant {
+        let mut wait = LOOK_EACH;
+        match step {
+            ReadStep::Restarted => {
+                self.shared.state().restarted();
+                session.forget_sequenced();
+                return self.read(session);
             }
-            Err(error) => {
+            ReadStep::Record(record) => self.stored(session, &record),
+            ReadStep::End(last) => {
+                self.shared.state().skip(last);
+                session.caught_up_at = Some(session.join_at);
+            }
+            ReadStep::Failed(error) => {
                 tracing::warn!(%error, "records of the cluster not read");
-                RETRY_EACH
+                wait = RETRY_EACH;
             }
-        };
+        }
         TokioInstant::now() + wait
     }
 
-    /// Reads all records that this server does not know.
-    async fn read_all(&self, session: &mut Session) -> Result<(), RecordReadError> {
-        if session.reader.look().await? == StreamIdentity::Another {
-            self.shared.state().restarted();
-        }
-        loop {
-            let after = self.shared.state().position();
-            let Some(record) = session.reader.next_after(after).await? else {
-                return Ok(());
-            };
-            let now = self.shared.now();
-            match session.link.subjects.parse(&record.subject) {
-                Ok(
-                    ClusterSubject::Member { node: writer }
-                    | ClusterSubject::Verdict { by: writer },
-                ) => {
-                    let mut state = self.shared.state();
-                    state.record(record.at, writer, &record.bytes, now);
-                }
-                Ok(_) | Err(_) => {
-                    self.refuse(&format!("record under subject {}", record.subject));
-                    self.shared.state().skip(record.at);
-                }
+    /// Processes a record that was read.
+    fn stored(&self, session: &Session, record: &StoredRecord) {
+        let now = self.shared.now();
+        match session.link.subjects.parse(&record.subject) {
+            Ok(
+                ClusterSubject::Member { node: writer } | ClusterSubject::Verdict { by: writer },
+            ) => {
+                let mut state = self.shared.state();
+                state.record(record.at, writer, &record.bytes, now);
             }
-            // Meeting each of a thousand servers makes outputs, which must not pile up.
-            self.carry_out(session).await;
+            Ok(_) | Err(_) => {
+                self.refuse(&format!("record under subject {}", record.subject));
+                self.shared.state().skip(record.at);
+            }
         }
+    }
+
+    /// Processes a frame, and those that wait behind it.
+    fn frames(&self, session: &mut Session, first: &Message) {
+        self.frame(session, first);
+        for _ in 1..MAX_AT_ONCE {
+            let Some(message) = ready(&mut session.frames) else {
+                return;
+            };
+            self.frame(session, &message);
+        }
+    }
+
+    /// Processes the records that came by themselves, or ends a read before them. Returns the time of the
+    /// next look if others have to be read first.
+    fn all_sequenced(&self, session: &mut Session) -> Option<TokioInstant> {
+        if session.reader.is_reading() {
+            let first = session.first_sequenced.as_ref();
+            if let Some(at) = first.and_then(sequence) {
+                session.reader.end_before(at);
+            }
+            return None;
+        }
+        let mut message = session.first_sequenced.take()?;
+        session.sequenced_at = TokioInstant::now() + SEQUENCED_PAUSE;
+        for _ in 0..MAX_AT_ONCE {
+            if self.sequenced(session, &message) == RecordArrival::AfterOthers {
+                return Some(self.read(session));
+            }
+            message = ready(&mut session.sequenced)?;
+        }
+        session.first_sequenced = Some(message);
+        None
     }
 
     fn frame(&self, session: &Session, message: &Message) {
@@ -478,9 +552,8 @@ impl NetworkTask {
 
     fn beat(&self, session: &Session, message: &Message) {
         let now = self.shared.now();
-        if let Ok(ClusterSubject::Broadcast { from }) =
-            session.link.subjects.parse(&message.subject)
-        {
+        let subject = session.link.subjects.parse(&message.subject);
+        if let Ok(ClusterSubject::Broadcast { from }) = subject {
             self.shared.state().beat(&from, now);
         }
     }
@@ -568,9 +641,7 @@ impl NetworkTask {
             ClusterWarning::Misdirected { .. } => {
                 tracing::debug!(%warning, "frame of the cluster dropped");
             }
-            ClusterWarning::Superseded(_) => {
-                tracing::error!(%warning, "cluster left");
-            }
+            ClusterWarning::Superseded(_) => tracing::error!(%warning, "cluster left"),
             ClusterWarning::DeclaredGone
             | ClusterWarning::SequenceLost
             | ClusterWarning::Incompatible { .. } => tracing::warn!(%warning, "cluster"),
@@ -610,7 +681,7 @@ impl NetworkTask {
 }
 
 impl Session {
-    fn new(link: NatsLink, run: u64) -> Session {
+    fn new(link: NatsLink, began: Instant, run: u64) -> Session {
         let NatsLink {
             client,
             subjects,
@@ -621,8 +692,13 @@ impl Session {
             reader: RecordReader::new(client, subjects),
             writer: RecordWriter::start(client, subjects, node, run),
             link,
+            began: Some(began),
             frames: SelectAll::new(),
             sequenced: SelectAll::new(),
+            first_sequenced: None,
+            sequenced_at: TokioInstant::now(),
+            join_at: TokioInstant::now(),
+            caught_up_at: None,
             beats: SelectAll::new(),
             heard: None,
         }
@@ -643,6 +719,32 @@ impl Session {
         Ok(())
     }
 
+    /// Gives up a read, and does not count one that has ended.
+    fn stop_reading(&mut self) {
+        self.reader.stop();
+        self.caught_up_at = None;
+    }
+
+    /// Returns the next record that came by itself, from a time on. May be cancelled.
+    async fn next_sequenced(sequenced: &mut SelectAll<Subscriber>, at: TokioInstant) -> Message {
+        sleep_until(at).await;
+        match sequenced.next().await {
+            Some(message) => message,
+            None => future::pending().await,
+        }
+    }
+
+    /// Drops records that came by themselves, of which some may be missing. A read begins next.
+    fn forget_sequenced(&mut self) {
+        self.first_sequenced = None;
+        while ready(&mut self.sequenced).is_some() {}
+    }
+
+    /// Returns true if records that came by themselves can be processed.
+    fn has_sequenced(&self) -> bool {
+        self.first_sequenced.is_some() && !self.reader.is_reading()
+    }
+
     async fn publish(&self, subject: ClusterSubject, payload: Vec<u8>) {
         let subject = self.link.subjects.text(&subject);
         // What is lost is sent again.
@@ -652,8 +754,37 @@ impl Session {
     }
 }
 
+/// Waits for a time, or for ever.
+async fn elapsed(at: Option<TokioInstant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => future::pending().await,
+    }
+}
+
+/// Returns the time at which a server joins whose connection took this long. Many servers that start at
+/// the same time connect slowly. If all have subscribed before the first joins, none has to read the
+/// records of others one by one; and if all write at the same moment, a NATS server sends many records
+/// at once.
+fn join_time(connection: Duration) -> TokioInstant {
+    let now = TokioInstant::now();
+    if connection < SLOW_CONNECTION {
+        return now;
+    }
+    // Servers on several nodes agree about the moment by their clocks, which need not be right.
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default() + JOIN_WAIT;
+    let step = JOIN_EACH.as_millis();
+    let rest = u64::try_from(step - since.as_millis() % step).unwrap_or_default();
+    now + JOIN_WAIT + Duration::from_millis(rest)
+}
+
+/// Returns a message that is there already.
+fn ready(messages: &mut (impl Stream<Item = Message> + Unpin)) -> Option<Message> {
+    messages.next().now_or_never().flatten()
+}
+
 /// Returns the position of a republished record.
 fn sequence(message: &Message) -> Option<RecordPosition> {
-    let header = message.headers.as_ref()?.get("Nats-Sequence")?;
+    let header = message.headers.as_ref()?.get(NATS_SEQUENCE)?;
     header.as_str().parse().ok().map(RecordPosition)
 }

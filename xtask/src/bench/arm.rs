@@ -1,7 +1,7 @@
 //! Arms of the bench: a program, the server that it runs under, and the measured values.
 use super::{
     attacking::{self, Attack, VictimWork},
-    instructions,
+    cluster, instructions,
     launch::{self, Scratch},
     launchers::{self, LauncherJob},
     memory,
@@ -83,6 +83,8 @@ pub enum MeasuredWork {
         job: LauncherJob,
         count: u32,
     },
+    /// Servers of a cluster that join at the same time, and events to all of them.
+    Cluster { servers: u32, events: u32 },
 }
 
 /// Procs that measure, and their server.
@@ -224,6 +226,9 @@ impl Arm {
                 attack,
                 count,
             } => attacking::time(programs, *work, *attack, *count)?,
+            MeasuredWork::Cluster { servers, events } => {
+                cluster::measure(programs, *servers, *events)?
+            }
             MeasuredWork::Siege { cores, counts } => siege::times(programs, *cores, *counts)?,
             MeasuredWork::Register { installed, count } => {
                 registering::time(programs, *installed, *count)?

@@ -2,6 +2,7 @@
 //! the same machine. `docs/src/reference/benchmarks.md` explains the output.
 mod arm;
 mod attacking;
+mod cluster;
 mod instructions;
 mod launch;
 mod launchers;
@@ -116,6 +117,8 @@ pub enum Group {
     /// Programs under Slurm and mpirun on several nodes with Peal's library, from start to end, and
     /// fences over the nodes; only as root
     Launchers,
+    /// A cluster of a thousand servers on one NATS server: the join of all, an event to all
+    Cluster,
 }
 
 impl Bench {

@@ -16,6 +16,8 @@ pub struct Programs {
     pub peal_without_trace: Option<PathBuf>,
     /// Measuring programs in Rust.
     pub bench: PathBuf,
+    /// Servers of a cluster; built if a group needs it.
+    pub cluster_bench: PathBuf,
     /// Attackers and victims of the tests; built if a group needs it.
     pub attack: PathBuf,
     /// Directory of the components.
@@ -71,6 +73,14 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
                 .args(attack),
         )?;
     }
+    if groups.contains(&Group::Cluster) {
+        let cluster = ["--package", "peal-cluster-bench"];
+        command::run(
+            cargo(root)
+                .args(["build", "--quiet", "--release"])
+                .args(cluster),
+        )?;
+    }
     let built = target_dir(root).join("release");
     let components = guests::build(root)?;
     let c = c_programs::build(root)?
@@ -94,6 +104,7 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
         peal: built.join("peal"),
         peal_without_trace,
         bench: built.join("peal-bench"),
+        cluster_bench: built.join("peal-cluster-bench"),
         attack: built.join("peal-attack"),
         components,
         cache,

@@ -1,6 +1,6 @@
 //! The conformance suite of networks: what servers may expect of the network within one process and of
 //! NATS alike.
-use crate::support::{PATIENCE, RunningSite};
+use crate::support::{PATIENCE, RunningSite, node};
 use peal_cluster::{
     ClusterServerSettings, InProcessNetwork, JoinedServer, LivenessSettings, ServerKind,
     ServerNetwork, ServerTransport,
@@ -12,7 +12,7 @@ use peal_core::{
     user_scope::UserScope,
 };
 use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Range, Rank, Status, Value, key};
-use peal_nats::NatsNetwork;
+use peal_nats::{ClusterStream, ClusterSubject, NatsNetwork};
 use peal_needs::needs;
 use std::{
     collections::BTreeSet,
@@ -549,6 +549,52 @@ async fn servers_join_again_after_nats_has_lost_everything() {
     peers[0].transport.send(ids[1], message(7));
     assert_eq!(peers[1].server.messages(ids[0], 1).await, [7]);
     drop(site);
+}
+
+/// JetStream stores its answers wherever a node wants them, and keeps the last records of each node.
+#[needs(nats)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_with_join_displaced_by_junk_stays_known() {
+    let place = Place::nats().await;
+    let one = place.join("a", ServerKind::Node).await;
+    let two = place.join("b", ServerKind::Node).await;
+    one.server.meets(two.id).await;
+    let Place::Nats(site) = &place else {
+        panic!("NATS was started");
+    };
+    let link = site.link("a").await;
+    let [_, get] = link.subjects.reads(ClusterStream::Members);
+    let node = node("b");
+    let target = link.subjects.text(&ClusterSubject::Member { node });
+    for _ in 0..100 {
+        let request = (get.clone(), target.clone());
+        let published = link
+            .client
+            .publish_with_reply(request.0, request.1, "{}".into());
+        published.await.unwrap();
+    }
+    let join = format!("{{\"seq\":{}}}", two.id.0);
+    let displaced = async {
+        loop {
+            let answer = link.client.request(get.clone(), join.clone().into());
+            let answer = answer.await.unwrap();
+            if String::from_utf8_lossy(&answer.payload).contains("\"error\"") {
+                break;
+            }
+        }
+    };
+    timeout(PATIENCE, displaced)
+        .await
+        .expect("the join is kept");
+    let three = place.join("c", ServerKind::Node).await;
+    three.server.meets(two.id).await;
+    two.server.meets(three.id).await;
+    three.transport.send(two.id, message(5));
+    assert_eq!(two.server.messages(three.id, 1).await, [5]);
+    for peer in [&one, &two, &three] {
+        let told = peer.server.told.borrow();
+        assert!(!told.iter().any(|told| matches!(told, Told::Left(_))));
+    }
 }
 
 /// Forwards connections to a NATS server, until it is cut.

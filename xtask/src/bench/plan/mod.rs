@@ -1,4 +1,5 @@
 //! Arms of the bench, rows that compare them, and their bounds.
+mod cluster;
 mod collectives;
 mod delivery;
 mod handlers;
@@ -14,7 +15,7 @@ use super::{
     arm::{Arm, Hosts, JobMeasurement, MeasuredWork, Side},
     programs::Programs,
 };
-use crate::{mpi::Release, needs};
+use crate::{mpi::Release, needs, test_servers};
 use peal_labs::LabLauncher;
 use std::{fmt, path::Path};
 
@@ -55,6 +56,8 @@ pub struct Peers {
     releases: Vec<Release>,
     /// Launchers without a lab, and the reasons.
     lacking: Vec<LackingLab>,
+    /// True if there is a NATS server.
+    nats_server: bool,
 }
 
 /// Lab that this machine cannot have.
@@ -88,6 +91,7 @@ impl Peers {
             c: programs.c.is_some(),
             releases: releases.unwrap_or_default(),
             lacking: lacking.collect(),
+            nats_server: test_servers::nats_server(&programs.test_servers).exists(),
         }
     }
 
@@ -106,6 +110,8 @@ pub enum LeftOut {
     Release(Release),
     /// Launcher without a lab.
     Lab(LackingLab),
+    /// NATS server.
+    NatsServer,
 }
 
 impl fmt::Display for LeftOut {
@@ -115,6 +121,10 @@ impl fmt::Display for LeftOut {
                 f,
                 "{}, which is not here (`cargo xtask test-servers` gets it)",
                 release.name()
+            ),
+            LeftOut::NatsServer => write!(
+                f,
+                "a NATS server, which is not here (`cargo xtask test-servers` gets it)"
             ),
             LeftOut::Lab(LackingLab { launcher, reason }) => {
                 write!(f, "nodes with {}: {reason}", launcher.name())
@@ -220,6 +230,7 @@ impl Plan {
                     .into_iter()
                     .for_each(|release| plan.start(release, &peers.releases)),
                 Group::Launchers => plan.launchers(peers),
+                Group::Cluster => plan.cluster(peers.nats_server),
             }
         }
         plan.rows.retain(|row| {
@@ -249,6 +260,7 @@ impl Plan {
             | MeasuredWork::Register { .. }
             | MeasuredWork::ServerStart { .. }
             | MeasuredWork::IdleMemory
+            | MeasuredWork::Cluster { .. }
             | MeasuredWork::UserChain { .. } => false,
             MeasuredWork::Start { .. } => false,
             // Sides that need it were left out before.
@@ -384,6 +396,7 @@ mod tests {
             c,
             releases: Release::BOTH.into(),
             lacking: Vec::new(),
+            nats_server: true,
         }
     }
 
