@@ -12,7 +12,7 @@ const KILLS: u32 = 100;
 const FLOOD: u32 = 1_000_000;
 const GROUPS: u32 = 100_000;
 const CLUSTERS: u32 = 5_000;
-const SERVERS: u32 = 10_000;
+const SERVERS: u32 = 1_000;
 
 /// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]

@@ -26,9 +26,9 @@ pub enum MessageRefusal {
     /// The sender has none of the procs of the fence.
     #[error("sender has no procs of the fence")]
     NoParticipant,
-    /// The sender does not decide about the fence.
-    #[error("sender is not the root of the fence")]
-    NotRoot,
+    /// The sender is not between this server and the root of the fence, and is not the root.
+    #[error("sender is not above this server in the tree of the fence")]
+    NotAbove,
     /// The sender has counted further than servers can be apart.
     #[error("fence {generation} of its procs is too far ahead; {begun} have begun here")]
     Generation {

@@ -1,7 +1,7 @@
 //! Messages between servers, and the memory that they take.
 use crate::{
     fence::FenceContribution,
-    group::GroupMessage,
+    group::{GroupMessage, ServerId},
     log::LogOrigin,
     missed_events::MissedEvents,
     server::ModexMessage,
@@ -79,9 +79,14 @@ fn bytes_of_fence(message: &FenceMessage) -> usize {
     match message {
         FenceMessage::Contribute {
             round,
+            covered,
             contribution,
             ..
-        } => named(round).saturating_add(bytes_of_contribution(contribution)),
+        } => {
+            let covered = covered.len().saturating_mul(size_of::<ServerId>());
+            let contents = named(round).saturating_add(bytes_of_contribution(contribution));
+            contents.saturating_add(covered)
+        }
         FenceMessage::Result {
             round,
             outcome: Ok(all),

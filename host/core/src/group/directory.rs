@@ -59,6 +59,8 @@ pub(super) struct JobDirectory {
     at: BTreeMap<ServerId, BTreeSet<Nspace>>,
     /// The jobs removed last. Collectives need not wait for their procs.
     removed_jobs: VecDeque<Nspace>,
+    /// Number of changes of all this.
+    changes: u64,
 }
 
 /// The known state of a proc.
@@ -103,6 +105,7 @@ impl JobDirectory {
                 return Err(ClaimRefusal::TakenRank(rank));
             }
         }
+        self.changes += 1;
         // A later job may have the name of a removed one.
         self.removed_jobs.retain(|gone| gone != nspace);
         self.at.entry(at).or_default().insert(nspace.clone());
@@ -128,6 +131,7 @@ impl JobDirectory {
         if let Ok(arrived) = self.claim(nspace, me, facts, ranks) {
             return arrived;
         }
+        self.changes += 1;
         self.jobs.remove(nspace);
         for jobs in self.at.values_mut() {
             jobs.remove(nspace);
@@ -141,6 +145,7 @@ impl JobDirectory {
     pub(super) fn reach_by_host(&mut self, nspace: &Nspace, of: ServerId) {
         if let Some(job) = self.jobs.get_mut(nspace) {
             job.by_host = Some(of);
+            self.changes += 1;
         }
     }
 
@@ -175,6 +180,7 @@ impl JobDirectory {
         let Some(job) = self.jobs.get_mut(nspace) else {
             return Vec::new();
         };
+        self.changes += 1;
         if let Some(jobs) = self.at.get_mut(&server) {
             jobs.remove(nspace);
         }
@@ -214,6 +220,7 @@ impl JobDirectory {
 
     /// Gives a server another number.
     pub(super) fn renumber(&mut self, old: ServerId, new: ServerId) {
+        self.changes += 1;
         if let Some(jobs) = self.at.remove(&old) {
             self.at.insert(new, jobs);
         }
@@ -266,16 +273,19 @@ impl JobDirectory {
 
     /// Marks a proc as ended. Returns true if it was not.
     pub(super) fn end(&mut self, proc: &Proc) -> bool {
-        self.jobs
-            .get_mut(&proc.nspace)
-            .is_some_and(|job| proc.rank.0 < job.facts.size && job.ended.insert(proc.rank))
+        let job = self.jobs.get_mut(&proc.nspace);
+        let ends =
+            job.is_some_and(|job| proc.rank.0 < job.facts.size && job.ended.insert(proc.rank));
+        self.changes += u64::from(ends);
+        ends
     }
 
     /// Marks an ended proc as running. Returns true if it had ended.
     pub(super) fn mark_running(&mut self, proc: &Proc) -> bool {
-        self.jobs
-            .get_mut(&proc.nspace)
-            .is_some_and(|job| job.ended.remove(&proc.rank))
+        let job = self.jobs.get_mut(&proc.nspace);
+        let runs = job.is_some_and(|job| job.ended.remove(&proc.rank));
+        self.changes += u64::from(runs);
+        runs
     }
 
     /// Returns the server that has a proc, or whose host environment reaches it.
@@ -295,6 +305,11 @@ impl JobDirectory {
             Some(job) => job.homes.of(named.rank).into_iter().collect(),
             None => Vec::new(),
         }
+    }
+
+    /// Returns the number of changes. While it is the same, so are the answers of the directory.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Returns the servers that have the procs of a set.

@@ -8,6 +8,14 @@ impl SetLocator for Groups {
     fn locate(&self, procs: &NamedProcs) -> SetServers {
         self.directory.locate(procs)
     }
+
+    fn server_of(&self, proc: &Proc) -> Option<ServerId> {
+        self.directory.server_of(proc)
+    }
+
+    fn changes(&self) -> u64 {
+        self.directory.changes()
+    }
 }
 
 impl Groups {

@@ -33,6 +33,7 @@ impl ServerState {
         };
         self.clients.add_job(spec);
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts, ranks, others)));
+        actions.extend(self.servers_changed(&nspace, None));
         self.events.with_pending_actions(actions)
     }
 
@@ -47,7 +48,8 @@ impl ServerState {
         let ranks = job.spec.local_ranks();
         let facts = JobSummary::of(&job.spec);
         let here = job.spec.local_ranges();
-        let actions = self.with_groups(|groups| groups.place_job(&nspace, facts, here));
+        let mut actions = self.with_groups(|groups| groups.place_job(&nspace, facts, here));
+        actions.extend(self.servers_changed(&nspace, None));
         self.data.host_data_changed(&Proc::all(nspace.clone()));
         for rank in ranks {
             self.data

@@ -1,7 +1,5 @@
-//! Changes of the servers that have the procs of a set: a new root gets what the last one had.
-use super::{
-    FenceOutcome, FenceRound, FenceStep, ServerFences, SetLocator, SetServers, set::FenceSet,
-};
+//! Changes of the servers that have the procs of a set: a new root or parent gets what the last one had.
+use super::{FenceRound, FenceStep, ServerFences, SetLocator, set::TreePlace};
 use crate::{MonotonicTime, group::ServerId};
 use peal_model::{NamedProcs, Nspace};
 
@@ -9,7 +7,7 @@ impl ServerFences {
     /// Gives this server another number. It knows no other server.
     pub(crate) fn enroll(&mut self, id: ServerId) {
         let old = std::mem::replace(&mut self.me, id);
-        let roots = self.sets.values_mut().map(|set| &mut set.root);
+        let roots = self.sets.values_mut().map(|set| &mut set.place.root);
         for root in roots.filter(|root| **root == Some(old)) {
             *root = Some(id);
         }
@@ -24,10 +22,10 @@ impl ServerFences {
         locator: &impl SetLocator,
         now: MonotonicTime,
     ) -> Vec<FenceStep> {
-        // A fence that is over needs its result only while its root may be lost.
-        let names = |(procs, _): &(&NamedProcs, &FenceSet)| !procs.of_job(nspace).is_empty();
-        let sets = self.sets.iter().filter(names);
-        let sets: Vec<NamedProcs> = sets.map(|(procs, _)| procs.clone()).collect();
+        self.clock = now;
+        let sets = self.sets.keys();
+        let sets = sets.filter(|procs| !procs.of_job(nspace).is_empty());
+        let sets: Vec<NamedProcs> = sets.cloned().collect();
         for procs in sets {
             self.set_changed(procs, lost, locator, now);
         }
@@ -41,64 +39,98 @@ impl ServerFences {
         locator: &impl SetLocator,
         now: MonotonicTime,
     ) {
-        let at = locator.locate(&procs);
+        let tree = self.tree(&procs, locator);
+        let place = TreePlace::of(self.me, &tree);
         let max_ahead = self.limits.ahead();
         let Some(set) = self.sets.get_mut(&procs) else {
             return;
         };
+        let before = std::mem::replace(&mut set.place, place.clone());
         for open in set.open.values_mut() {
             open.lost.extend(lost);
+            if let (Some(last), Some(next)) = (before.root, place.root)
+                && last != next
+            {
+                open.below.root_changed(last, next);
+            }
         }
-        let root = at.root();
-        let before = std::mem::replace(&mut set.root, root);
-        let is_lost = before.is_some() && before == lost;
-        if is_lost && root == Some(self.me) {
+        let is_root_lost = before.root.is_some() && before.root == lost;
+        if is_root_lost {
             set.inherited_up_to = set.begun().saturating_add(max_ahead);
         }
         let generations: Vec<u64> = set.open.keys().copied().collect();
-        if is_lost {
-            self.repeat_results(&procs, &at);
+        if lost.is_some() {
+            self.repeat_results(&procs, &before, locator);
         }
         for generation in generations {
             let round = FenceRound {
                 procs: procs.clone(),
                 generation,
             };
-            if before != root {
-                self.pass_on(&round, locator, now);
-            } else {
-                self.decide_if_complete(&round, &at);
+            self.pass_on(&round, locator, now);
+            // What this server had sent may have been enough for a result that it has missed. Others
+            // below it may have that result, and then contribute no more.
+            let sent = self.open_mut(&round).and_then(|open| open.sent.as_ref());
+            if let Some(parent) = place.parent
+                && sent.is_some_and(|sent| sent.to != parent)
+            {
+                self.contribute_to(parent, &round, &tree, locator);
             }
         }
     }
 
-    /// Tells the results that others may have missed from a lost root: to the next root, which tells
-    /// all.
-    fn repeat_results(&mut self, procs: &NamedProcs, at: &SetServers) {
-        let Some(set) = self.sets.get(procs) else {
+    /// Tells the results that other servers may have missed from the lost one.
+    ///
+    /// After the loss of a root they go to the next one, which tells all. After another loss those that
+    /// were below the lost server contribute elsewhere, and get their results for that. But they may
+    /// not have contributed to a fence that has failed, so failures are told to them.
+    fn repeat_results(
+        &mut self,
+        procs: &NamedProcs,
+        before: &TreePlace,
+        locator: &impl SetLocator,
+    ) {
+        let me = self.me;
+        let tree = self.tree(procs, locator);
+        let Some(set) = self.sets.get_mut(procs) else {
             return;
         };
-        let results: Vec<(u64, FenceOutcome)> = set
-            .results
-            .iter()
-            .map(|(generation, outcome)| (*generation, outcome.clone()))
-            .collect();
-        let me = self.me;
-        let to: Vec<ServerId> = match at.root() {
-            Some(root) if root == me => {
-                let others = at.servers.iter().filter(|server| **server != me);
-                others.copied().collect()
+        let is_root_changed = before.root != set.place.root;
+        let root = set.place.root;
+        let is_root = root == Some(me);
+        let is_parent_changed = before.parent != set.place.parent;
+        let parent = set.place.parent;
+        let children = set.place.children.iter();
+        let new = children.filter(|child| !before.children.contains(child));
+        let new: Vec<ServerId> = new.copied().collect();
+        if is_root_changed && is_root {
+            for result in set.results.values_mut() {
+                result.root = me;
             }
-            root => root.into_iter().collect(),
-        };
-        for (generation, outcome) in results {
+        }
+        for (generation, result) in set.results.clone() {
             let round = FenceRound {
                 procs: procs.clone(),
                 generation,
             };
-            for to in &to {
-                // Nothing is settled by it: others may still lack the result.
-                self.tell(*to, &round, 0, outcome.clone());
+            if Some(result.root) < root && !result.waiting.is_empty() {
+                self.confirm_later(&round);
+            }
+            match parent {
+                None if is_root_changed && is_root => {
+                    let waiting = result.waiting;
+                    self.tell_below(&round, me, 0, &result.outcome, waiting, &tree);
+                }
+                // The present root has not confirmed it here.
+                Some(parent) if is_parent_changed && Some(result.root) < root => {
+                    self.tell_known(parent, &round);
+                }
+                _ if result.outcome.is_err() => {
+                    for child in &new {
+                        self.tell_known(*child, &round);
+                    }
+                }
+                _ => {}
             }
         }
     }

@@ -1,35 +1,50 @@
 //! Fences of procs that several servers have.
 //!
-//! Each server contributes for its procs at the *root*, the lowest of the servers that have procs of
-//! the set. The root decides when all have contributed, and tells the result, so a fence takes two
-//! messages for each server. After a while it asks the servers that are silent: one whose procs of
-//! the set have all ended would never begin the fence by itself.
+//! The servers that have procs of the set are a tree ([`FenceTree`](tree::FenceTree)), with the lowest
+//! as its *root*. Each server contributes at its parent when its own procs have arrived and all servers
+//! below it have contributed. The root decides when all have, and the result goes the same way back, so
+//! a fence takes two messages for each server, and no server has more of them than the fan-out says.
+//! With few servers all are directly below the root.
 //!
-//! A fence is known by its procs and its generation ([`FenceRound`]). A message may come twice or
-//! late: a contribution counts once, and one to a fence that is over is answered with the result.
-//! When the root is lost, or a server below it announces procs of the set, all send their
-//! contributions again to the new one; who has a result that others may lack tells it.
+//! A fence is known by its procs and its generation ([`FenceRound`]), and a contribution names the
+//! servers whose contributions it brings. So a message may come twice, late, or under a former tree:
+//! each contribution counts once, and one to a fence that is over is answered with the result. When a
+//! change of the servers gives a server another parent, it contributes there, too. Nothing is sent
+//! before the servers of all procs are known, so that a tree changes by losses only.
+//!
+//! When the root is lost, all contribute anew for the next one, and those that have the result tell
+//! it instead. Contributions name their root, and so do results: a server that has contributed for the
+//! next root takes no result of the lost one. So two roots never decide one fence differently.
+//!
+//! After a while a server asks those below it that are silent: one whose procs of the set have all ended
+//! would never begin the fence by itself.
 mod changes;
 mod decisions;
+mod gathered;
 mod message;
+mod questions;
 mod received;
 mod set;
+mod tree;
 
 pub use self::message::{FenceMessage, FenceOutcome, FenceRound};
-use self::set::{FenceSet, OwnPart, Round};
+use self::{
+    set::{FenceSet, OwnPart, Round},
+    tree::FenceTree,
+};
 use crate::{
     MonotonicTime,
     fence::{Completeness, FenceContribution, FenceId},
     group::ServerId,
     message_refusal::MessageRefusal,
 };
-use peal_model::{NamedProcs, Nspace, Status, code};
+use peal_model::{NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-/// Time after which the root asks the servers that have not contributed. Most fences are over by
+/// Time after which a server asks those below it that have not contributed. Most fences are over by
 /// then.
 const ASK_AFTER: Duration = Duration::from_millis(100);
 
@@ -48,6 +63,8 @@ pub(crate) struct FenceLimits {
     /// Largest number of fences of one set that servers may be apart: a proc may call some before
     /// the first is answered. A server that is further ahead has lost count or lies.
     pub(crate) max_ahead: usize,
+    /// Largest number of servers directly below one.
+    pub(crate) fan_out: usize,
 }
 
 impl FenceLimits {
@@ -67,13 +84,6 @@ pub(crate) struct SetServers {
     pub(crate) attendance: Completeness,
 }
 
-impl SetServers {
-    /// Returns the server that decides about fences of the set: the lowest of its servers.
-    pub(crate) fn root(&self) -> Option<ServerId> {
-        self.servers.first().copied()
-    }
-}
-
 /// Knowledge of the servers of a set's procs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SetKnowledge {
@@ -88,6 +98,12 @@ pub(crate) enum SetKnowledge {
 pub(crate) trait SetLocator {
     /// Returns the servers that have these procs.
     fn locate(&self, procs: &NamedProcs) -> SetServers;
+
+    /// Returns the server that has a proc.
+    fn server_of(&self, proc: &Proc) -> Option<ServerId>;
+
+    /// Returns the number of changes of the view. While it is the same, so are all answers.
+    fn changes(&self) -> u64;
 }
 
 /// A step that the caller carries out.
@@ -116,9 +132,11 @@ pub(crate) struct ServerFences {
     /// Number of procs that the sets name, of each job.
     named: BTreeMap<Nspace, usize>,
     limits: FenceLimits,
-    /// Times at which the root asks.
+    /// Times at which this server asks those below it.
     questions: BTreeSet<(MonotonicTime, FenceRound)>,
     steps: Vec<FenceStep>,
+    /// The latest time that a call brought.
+    clock: MonotonicTime,
 }
 
 /// Calls of the local part.
@@ -131,6 +149,7 @@ impl ServerFences {
             limits,
             questions: BTreeSet::new(),
             steps: Vec::new(),
+            clock: MonotonicTime::default(),
         }
     }
 
@@ -145,13 +164,12 @@ impl ServerFences {
         procs: &NamedProcs,
         locator: &impl SetLocator,
     ) -> Result<FenceRound, TooManySets> {
-        self.add_set(procs)?;
-        let at = locator.locate(procs);
+        let tree = self.add_set(procs, locator)?;
         let set = self.sets.entry(procs.clone()).or_default();
         let generation = set.begin();
         set.open
             .entry(generation)
-            .or_insert_with(|| Round::new(at.attendance));
+            .or_insert_with(|| Round::new(tree.attendance));
         Ok(FenceRound {
             procs: procs.clone(),
             generation,
@@ -190,7 +208,8 @@ impl ServerFences {
         now: MonotonicTime,
     ) -> Vec<FenceStep> {
         if let Some(open) = self.open_mut(round) {
-            open.own = OwnPart::GivenUp(status);
+            open.own = OwnPart::GivenUp;
+            open.failure.get_or_insert(status);
             self.pass_on(round, locator, now);
         }
         self.take_steps()
@@ -213,9 +232,7 @@ impl ServerFences {
         let names = |procs: &NamedProcs| !procs.of_job(nspace).is_empty();
         let gone: Vec<NamedProcs> = self.sets.keys().filter(|set| names(set)).cloned().collect();
         for procs in gone {
-            if procs.of_each_job().count() > 1 {
-                self.fail_set(&procs, locator);
-            }
+            self.leave_set(&procs, locator);
             self.sets.remove(&procs);
             for of_job in procs.of_each_job() {
                 let Some(first) = of_job.first() else {
@@ -233,63 +250,38 @@ impl ServerFences {
         self.take_steps()
     }
 
-    /// Fails the fences of a set that waits for this server, or at which it is the root.
-    fn fail_set(&mut self, procs: &NamedProcs, locator: &impl SetLocator) {
+    /// Passes on what this server holds of the fences of a set, and fails those that name procs of
+    /// other jobs and wait for this server, or at which it is the root.
+    fn leave_set(&mut self, procs: &NamedProcs, locator: &impl SetLocator) {
         let status = code::PMIX_ERR_INVALID_NAMESPACE;
-        let at = locator.locate(procs);
+        let tree = self.tree(procs, locator);
+        let is_root = tree.root() == Some(self.me);
+        let is_waited_for = procs.of_each_job().count() > 1;
         let Some(set) = self.sets.get(procs) else {
             return;
         };
-        let is_root = at.root() == Some(self.me);
-        let has_contributed = |open: &Round| matches!(open.own, OwnPart::Contributed(..));
-        let failing = set.open.iter();
-        let failing = failing.filter(|(_, open)| is_root || !has_contributed(open));
-        let failing: Vec<u64> = failing.map(|(generation, _)| *generation).collect();
-        for generation in failing {
+        let generations: Vec<u64> = set.open.keys().copied().collect();
+        for generation in generations {
             let round = FenceRound {
                 procs: procs.clone(),
                 generation,
             };
-            match at.root() {
-                Some(root) if root == self.me => self.decide(&round, Err(status), &at),
-                Some(root) => {
+            let open = self.open_mut(&round);
+            let sent_to = |open: &Round| open.sent.as_ref().map(|sent| sent.to);
+            let (has_contributed, sent_to) = open.map_or((false, None), |open| {
+                (matches!(open.own, OwnPart::Contributed(..)), sent_to(open))
+            });
+            if is_waited_for && is_root {
+                self.decide(&round, Err(status), 0, &tree);
+            } else if let Some(parent) = tree.parent_of(self.me) {
+                if has_contributed && sent_to != Some(parent) {
+                    // Servers below this one that have not contributed do so elsewhere.
+                    self.contribute_to(parent, &round, &tree, locator);
+                } else if !has_contributed && is_waited_for {
                     let message = FenceMessage::GiveUp { round, status };
-                    self.steps.push(FenceStep::Send(root, message));
+                    self.steps.push(FenceStep::Send(parent, message));
                 }
-                None => {}
             }
         }
-    }
-
-    /// Returns the time of the next question.
-    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
-        self.questions.first().map(|(at, _)| *at)
-    }
-
-    /// Asks the servers that have not contributed in time.
-    pub(crate) fn tick(&mut self, locator: &impl SetLocator, now: MonotonicTime) -> Vec<FenceStep> {
-        while self.questions.first().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, round)) = self.questions.pop_first()
-        {
-            let at = locator.locate(&round.procs);
-            let me = self.me;
-            let Some(open) = self.open_mut(&round) else {
-                continue;
-            };
-            if at.root() != Some(me) {
-                open.ask_at = None;
-                continue;
-            }
-            let next = now + ASK_AGAIN;
-            open.ask_at = Some(next);
-            let silent = at.servers.iter().filter(|server| !open.has(**server, me));
-            let silent: Vec<ServerId> = silent.copied().filter(|server| *server != me).collect();
-            for server in silent {
-                let message = FenceMessage::Await(round.clone());
-                self.steps.push(FenceStep::Send(server, message));
-            }
-            self.questions.insert((next, round));
-        }
-        self.take_steps()
     }
 }

@@ -14,6 +14,7 @@ use peal_core::{
 use peal_model::{Event, Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity, code};
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::Arc,
 };
 
@@ -67,6 +68,15 @@ pub fn status(reply: &Reply) -> Status {
     }
 }
 
+/// Returns the seeds of simulations, usually this number of them. `cargo xtask soak` tries more.
+pub fn seeds(usual: u64) -> Range<u64> {
+    let number_of = |variable: &str, usual: u64| {
+        std::env::var(variable).map_or(usual, |number| number.parse().unwrap())
+    };
+    let first = number_of("PEAL_CLUSTER_SEED", 0);
+    first..first + number_of("PEAL_CLUSTER_CASES", usual)
+}
+
 pub struct Cluster {
     pub random: Random,
     pub now: u64,
@@ -88,6 +98,8 @@ pub struct Cluster {
     pub calls: Vec<Call>,
     pub refused: Vec<MessageRefusal>,
     pub sent: usize,
+    /// The messages that each server has sent.
+    pub sent_by: BTreeMap<ServerId, usize>,
     /// The events that procs have received.
     pub heard: Vec<(Proc, Arc<Event>)>,
     /// The events that have passed the chains of servers.
@@ -112,6 +124,7 @@ impl Cluster {
             calls: Vec::new(),
             refused: Vec::new(),
             sent: 0,
+            sent_by: BTreeMap::new(),
             heard: Vec::new(),
             chained: Vec::new(),
         };
@@ -185,6 +198,7 @@ impl Cluster {
     fn send(&mut self, from: ServerId, to: ServerId, message: InterServerMessage) {
         assert_ne!(from, to, "a server sends {message:?} to itself");
         self.sent += 1;
+        *self.sent_by.entry(from).or_default() += 1;
         if !self.servers.contains_key(&to) {
             return;
         }

@@ -1,168 +1,6 @@
 //! Fences over servers, compared with a count of calls: no fence of a set is over before each of its procs has called it as often.
-use super::cluster::Cluster;
-use peal_core::{group::ServerId, server::StateSettings};
-use peal_model::{
-    Commit, Info, KeyName, Kval, Nspace, Proc, Rank, Request, Scope, Status, Value, code, key,
-};
-use std::collections::BTreeMap;
-
-const SERVERS: u32 = 4;
-
-fn nspace() -> Nspace {
-    Nspace::new("job").unwrap()
-}
-
-fn proc(rank: u32) -> Proc {
-    Proc::new(nspace(), Rank(rank))
-}
-
-/// Key of the number of fences of a set that a proc has called.
-const COUNTS: [KeyName; 4] = [
-    KeyName("test.a"),
-    KeyName("test.b"),
-    KeyName("test.c"),
-    KeyName("test.d"),
-];
-
-/// Sets of procs that fence again and again, and the calls.
-struct Fencing {
-    cluster: Cluster,
-    /// The sets as they are named, and their ranks.
-    sets: Vec<(Vec<Proc>, Vec<u32>)>,
-    /// The calls of each set by each rank, in order.
-    made: BTreeMap<(usize, u32), Vec<usize>>,
-    /// Those that were answered at the last look.
-    seen: usize,
-}
-
-impl Fencing {
-    /// Creates a job of eight procs over four servers. The sets overlap, and two of them have the
-    /// same procs under two names.
-    fn new(seed: u64) -> Fencing {
-        let mut cluster = Cluster::new(SERVERS, seed, &StateSettings::default());
-        cluster.add_job(
-            "job",
-            &[(1, &[0, 1]), (2, &[2, 3, 4]), (3, &[5]), (4, &[6, 7])],
-        );
-        let named = |ranks: &[u32]| ranks.iter().map(|rank| proc(*rank)).collect::<Vec<Proc>>();
-        let all: Vec<u32> = (0..8).collect();
-        let sets = vec![
-            (vec![Proc::all(nspace())], all.clone()),
-            (named(&all), all),
-            (named(&[1, 2, 5]), vec![1, 2, 5]),
-            (named(&[2, 3, 4, 6]), vec![2, 3, 4, 6]),
-        ];
-        cluster.copied = 25;
-        Fencing {
-            cluster,
-            sets,
-            made: BTreeMap::new(),
-            seen: 0,
-        }
-    }
-
-    fn lives(&self, rank: u32) -> bool {
-        self.cluster.peers.contains_key(&proc(rank))
-    }
-
-    /// Calls a fence of a set, after a commit of the number of the call.
-    fn call(&mut self, set: usize, rank: u32, timeout: Option<u32>) {
-        if !self.lives(rank) {
-            return;
-        }
-        let made = self.made.entry((set, rank)).or_default();
-        let number = u32::try_from(made.len() + 1).unwrap();
-        let kvals = vec![Kval::new(COUNTS[set], Value::Uint32(number))];
-        let commit = Commit {
-            scope: Scope::Remote,
-            kvals,
-        };
-        self.cluster
-            .request(&proc(rank), Request::Commit(vec![commit]));
-        let mut infos = vec![Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true))];
-        infos.extend(timeout.map(|seconds| {
-            Info::new(
-                key::PMIX_TIMEOUT,
-                Value::Int(i32::try_from(seconds).unwrap()),
-            )
-        }));
-        let fence = Request::Fence {
-            procs: self.sets[set].0.clone(),
-            infos,
-        };
-        let call = self.cluster.request(&proc(rank), fence);
-        self.made.get_mut(&(set, rank)).unwrap().push(call);
-    }
-
-    fn calls_of(&self, set: usize, rank: u32) -> &[usize] {
-        self.made.get(&(set, rank)).map_or(&[], Vec::as_slice)
-    }
-
-    /// Checks all calls: those that succeeded, each proc of the set has made.
-    fn check(&mut self) {
-        let mut answered = 0;
-        let sets: Vec<(usize, Vec<u32>)> = (0..self.sets.len())
-            .map(|set| (set, self.sets[set].1.clone()))
-            .collect();
-        let mut fresh = Vec::new();
-        for (set, ranks) in &sets {
-            for rank in ranks {
-                for (n, call) in self.calls_of(*set, *rank).iter().enumerate() {
-                    let status = self.cluster.calls[*call].status();
-                    answered += usize::from(status.is_some());
-                    if status != Some(code::PMIX_SUCCESS) {
-                        continue;
-                    }
-                    for other in ranks {
-                        assert!(
-                            self.calls_of(*set, *other).len() > n,
-                            "fence {n} of set {set} is over for {rank} without {other}"
-                        );
-                    }
-                    fresh.push((*set, *rank, n, ranks.clone()));
-                }
-            }
-        }
-        if answered == self.seen {
-            return;
-        }
-        self.seen = answered;
-        for (set, rank, n, ranks) in fresh {
-            self.check_values(set, rank, n, &ranks);
-        }
-    }
-
-    /// Checks that a proc sees what procs of other servers put before the fence.
-    fn check_values(&mut self, set: usize, rank: u32, n: usize, ranks: &[u32]) {
-        let Some((home, _)) = self.cluster.peers.get(&proc(rank)).copied() else {
-            return;
-        };
-        for other in ranks {
-            let at = self.cluster.peers.get(&proc(*other)).map(|peer| peer.0);
-            if at.is_none_or(|at| at == home) {
-                continue;
-            }
-            let get = Request::Get {
-                proc: proc(*other),
-                key: Some(COUNTS[set].0.into()),
-                infos: vec![Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))],
-            };
-            let call = self.cluster.request(&proc(rank), get);
-            let data = self.cluster.data_of(call);
-            let value = data.iter().flat_map(|data| &data.kvals);
-            let mut value = value.filter(|kval| kval.key == COUNTS[set]);
-            let count = value.next().and_then(|kval| kval.value.as_u32());
-            assert!(
-                count > Some(u32::try_from(n).unwrap()),
-                "{rank} sees {count:?} of {other} after fence {n} of set {set}"
-            );
-        }
-    }
-
-    fn status(&self, call: usize) -> Option<Status> {
-        self.cluster.calls[call].status()
-    }
-}
+use super::fencing::{FAN_OUTS, Fencing, PLACEMENT, PROCS, SERVERS, proc};
+use peal_model::code;
 
 #[test]
 fn fences_equal_the_counts_of_their_calls() {
@@ -178,7 +16,7 @@ fn fences_equal_the_counts_of_their_calls() {
             if pending.count() < 3 {
                 fencing.call(set, rank, None);
             }
-            fencing.cluster.deliver_some(6);
+            fencing.cluster.deliver_some(12);
             fencing.check();
         }
         fencing.cluster.pass(5_000);
@@ -202,48 +40,6 @@ fn fences_equal_the_counts_of_their_calls() {
 }
 
 #[test]
-fn fences_end_once_although_procs_and_servers_die() {
-    for seed in 0..200 {
-        let mut fencing = Fencing::new(seed);
-        // Nobody could tell the procs of a server that is lost before it has announced them.
-        fencing.cluster.deliver_all();
-        for round in 0..6 {
-            for set in 0..fencing.sets.len() {
-                let mut ranks = fencing.sets[set].1.clone();
-                fencing.cluster.random.shuffle(&mut ranks);
-                for rank in ranks {
-                    fencing.call(set, rank, None);
-                    fencing.cluster.deliver_some(4);
-                    match fencing.cluster.random.below(60) {
-                        0 => {
-                            let rank = fencing.cluster.random.below(8);
-                            fencing.cluster.die(&proc(u32::try_from(rank).unwrap()));
-                        }
-                        1 => {
-                            let number = 1 + fencing.cluster.random.below(SERVERS as usize);
-                            let server = ServerId(u32::try_from(number).unwrap());
-                            if fencing.cluster.servers.len() > 1 {
-                                fencing.cluster.server_dies(server);
-                            }
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            fencing.cluster.pass(3_000);
-            fencing.check();
-            for (number, call) in fencing.cluster.calls.iter().enumerate() {
-                let lives = fencing.cluster.peers.contains_key(&call.proc);
-                assert!(
-                    !lives || call.status().is_some(),
-                    "seed {seed}, round {round}: call {number} is not answered: {call:?}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
 fn fences_after_timeouts_meet_again_in_step() {
     for seed in 0..200 {
         let mut fencing = Fencing::new(seed);
@@ -254,7 +50,7 @@ fn fences_after_timeouts_meet_again_in_step() {
                 let ranks = fencing.sets[set].1.clone();
                 let rank = ranks[fencing.cluster.random.below(ranks.len())];
                 fencing.call(set, rank, Some(1 + u32::try_from(set).unwrap()));
-                fencing.cluster.deliver_some(5);
+                fencing.cluster.deliver_some(8);
             }
             fencing.cluster.pass(10_000);
             let pending = fencing.cluster.calls.iter();
@@ -285,14 +81,106 @@ fn fences_after_timeouts_meet_again_in_step() {
 
 #[test]
 fn fence_costs_two_messages_for_each_other_server() {
-    let mut fencing = Fencing::new(1);
-    fencing.cluster.copied = 0;
-    fencing.cluster.deliver_all();
-    fencing.cluster.sent = 0;
-    for rank in 0..8 {
-        fencing.call(0, rank, None);
+    for fan_out in FAN_OUTS {
+        let mut fencing = Fencing::with_fan_out(fan_out, 1);
+        fencing.cluster.copied = 0;
+        fencing.cluster.deliver_all();
+        fencing.cluster.sent = 0;
+        fencing.cluster.sent_by.clear();
+        for rank in 0..PROCS {
+            fencing.call(0, rank, None);
+        }
+        fencing.cluster.deliver_all();
+        fencing.check();
+        let last = fencing.calls_of(0, PROCS - 1)[0];
+        assert_eq!(fencing.status(last), Some(code::PMIX_SUCCESS));
+        assert_eq!(fencing.cluster.sent, 2 * (SERVERS as usize - 1));
+        let most = fencing.cluster.sent_by.values().max();
+        let of_root = fan_out.min(SERVERS as usize - 1);
+        assert!(most <= Some(&(of_root + 1)), "fan-out {fan_out}: {most:?}");
     }
-    fencing.cluster.deliver_all();
-    fencing.check();
-    assert_eq!(fencing.cluster.sent, 2 * (SERVERS as usize - 1));
+}
+
+#[test]
+fn contributions_wait_until_all_servers_are_known() {
+    for fan_out in FAN_OUTS {
+        for seed in 0..20 {
+            let mut fencing = Fencing::with_fan_out(fan_out, seed);
+            fencing.cluster.copied = 0;
+            for rank in 0..PROCS {
+                fencing.call(0, rank, None);
+                fencing.cluster.deliver_some(10);
+            }
+            // No time passes in which a server could be asked.
+            fencing.cluster.deliver_all();
+            for rank in 0..PROCS {
+                let status = fencing.status(fencing.calls_of(0, rank)[0]);
+                assert_eq!(status, Some(code::PMIX_SUCCESS), "fan-out {fan_out}");
+            }
+            let others = SERVERS as usize - 1;
+            let announcements = SERVERS as usize * others;
+            assert_eq!(fencing.cluster.sent, announcements + 2 * others);
+        }
+    }
+}
+
+/// A fence that a proc gives up while servers are lost fails for all, and the next one succeeds.
+#[test]
+fn fence_given_up_at_each_position_fails_for_all() {
+    for fan_out in FAN_OUTS {
+        for late in 0..PROCS {
+            let mut fencing = Fencing::with_fan_out(fan_out, u64::from(late));
+            fencing.cluster.deliver_all();
+            let others: Vec<u32> = (0..PROCS).filter(|rank| *rank != late).collect();
+            for rank in &others {
+                // One of them waits for a second, the others without end.
+                let timeout = (*rank == (late + 5) % PROCS).then_some(1);
+                fencing.call(0, *rank, timeout);
+            }
+            fencing.cluster.pass(2_000);
+            for rank in &others {
+                let status = fencing.status(fencing.calls_of(0, *rank)[0]);
+                assert_eq!(
+                    status,
+                    Some(code::PMIX_ERR_TIMEOUT),
+                    "{rank} without {late}"
+                );
+            }
+            for rank in 0..PROCS {
+                fencing.call(0, rank, None);
+            }
+            fencing.cluster.pass(2_000);
+            for rank in 0..PROCS {
+                let last = *fencing.calls_of(0, rank).last().unwrap();
+                assert_eq!(fencing.status(last), Some(code::PMIX_SUCCESS), "{rank}");
+            }
+        }
+    }
+}
+
+/// Procs that have all ended never call: their servers are asked, at each level of the tree.
+#[test]
+fn servers_without_living_procs_are_asked_and_hold_up_none() {
+    for fan_out in FAN_OUTS {
+        for (calls, _) in PLACEMENT {
+            let mut fencing = Fencing::with_fan_out(fan_out, u64::from(calls));
+            fencing.cluster.deliver_all();
+            for (server, ranks) in PLACEMENT {
+                for rank in ranks.iter().filter(|_| server != calls) {
+                    fencing.cluster.die(&proc(*rank));
+                }
+            }
+            fencing.cluster.deliver_all();
+            let ranks = PLACEMENT[calls as usize - 1].1;
+            for rank in ranks {
+                fencing.call(0, *rank, None);
+            }
+            fencing.cluster.pass(10_000);
+            for rank in ranks {
+                let status = fencing.status(fencing.calls_of(0, *rank)[0]);
+                let partial = Some(code::PMIX_ERR_PARTIAL_SUCCESS);
+                assert_eq!(status, partial, "fan-out {fan_out}, server {calls}");
+            }
+        }
+    }
 }

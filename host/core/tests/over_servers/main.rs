@@ -8,8 +8,12 @@
 #[path = "../carried/mod.rs"]
 mod carried;
 mod cluster;
+mod costs;
 mod events;
+mod fence_losses;
+mod fence_trust;
 mod fences;
+mod fencing;
 mod gets;
 #[path = "../group/random.rs"]
 #[allow(dead_code, reason = "the simulation of groups uses more of it")]

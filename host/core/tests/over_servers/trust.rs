@@ -20,11 +20,11 @@ use peal_model::{
 };
 use std::{sync::Arc, time::Duration};
 
-fn nspace(name: &str) -> Nspace {
+pub fn nspace(name: &str) -> Nspace {
     Nspace::new(name).unwrap()
 }
 
-fn proc(job: &str, rank: u32) -> Proc {
+pub fn proc(job: &str, rank: u32) -> Proc {
     Proc::new(nspace(job), Rank(rank))
 }
 
@@ -39,7 +39,7 @@ fn cluster() -> Cluster {
 }
 
 /// Lets a server send a message, and returns why it is refused.
-fn refused(
+pub fn refused(
     cluster: &mut Cluster,
     from: u32,
     to: u32,
@@ -53,7 +53,7 @@ fn refused(
     cluster.refused.pop()
 }
 
-struct Forged(InterServerMessage);
+pub struct Forged(InterServerMessage);
 
 impl From<GroupMessage> for Forged {
     fn from(message: GroupMessage) -> Forged {
@@ -210,11 +210,15 @@ fn fences_and_values_are_those_of_servers_with_part_in_the_job() {
             generation,
             ..round.clone()
         },
+        root: ServerId(3),
+        number: 1,
+        covered: [ServerId(4)].into(),
         completed: 0,
         contribution: FenceContribution::default(),
     };
     let result = FenceMessage::Result {
         round: round.clone(),
+        root: ServerId(3),
         settled: 0,
         outcome: Err(code::PMIX_ERR_TIMEOUT),
     };
@@ -223,11 +227,11 @@ fn fences_and_values_are_those_of_servers_with_part_in_the_job() {
     let refusal = refused(&mut cluster, 4, 3, contribute(1_000));
     let is_ahead = matches!(refusal, Some(MessageRefusal::Generation { .. }));
     assert!(is_ahead, "{refusal:?}");
-    let not_root = Some(MessageRefusal::NotRoot);
-    assert_eq!(refused(&mut cluster, 4, 3, result.clone()), not_root);
+    let not_above = Some(MessageRefusal::NotAbove);
+    assert_eq!(refused(&mut cluster, 4, 3, result.clone()), not_above);
     assert_eq!(
         refused(&mut cluster, 4, 3, FenceMessage::Await(round.clone())),
-        not_root
+        not_above
     );
     assert_eq!(refused(&mut cluster, 3, 4, result), None);
 

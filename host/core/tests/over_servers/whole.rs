@@ -1,5 +1,5 @@
 //! Servers that join and die while their procs fence and raise events, compared with lists of the calls and events.
-use super::cluster::{Cluster, status};
+use super::cluster::{Cluster, seeds, status};
 use peal_core::{
     group::ServerId,
     server::{EVENTS_MISSED, MessageRefusal, StateSettings},
@@ -42,7 +42,11 @@ fn proc(job: &str, rank: u32) -> Proc {
 impl World {
     /// Creates four servers with a job of eight procs.
     fn new(seed: u64) -> World {
-        let settings = StateSettings::default();
+        let settings = StateSettings {
+            // All below the root, a tree of three levels, or one of as many as there are servers.
+            fence_fan_out: [32, 2, 1][usize::try_from(seed % 3).unwrap()],
+            ..StateSettings::default()
+        };
         let mut cluster = Cluster::new(4, seed, &settings);
         cluster.latency = 1 + seed % 40;
         cluster.capacity = 2 + usize::try_from(seed % 5).unwrap();
@@ -270,8 +274,7 @@ impl World {
 #[test]
 fn fences_and_events_hold_while_servers_join_and_die() {
     let mut missed = 0;
-    let first = number_of("PEAL_CLUSTER_SEED", 0);
-    for seed in first..first + number_of("PEAL_CLUSTER_CASES", 150) {
+    for seed in seeds(150) {
         let mut world = World::new(seed);
         for _ in 0..40 {
             world.act();
@@ -292,9 +295,4 @@ fn fences_and_events_hold_while_servers_join_and_die() {
             .count();
     }
     assert!(missed > 0, "no link was ever full");
-}
-
-/// The first seed and the number of worlds. `cargo xtask soak` tries more.
-fn number_of(variable: &str, usual: u64) -> u64 {
-    std::env::var(variable).map_or(usual, |number| number.parse().unwrap())
 }

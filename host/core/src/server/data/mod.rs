@@ -77,6 +77,7 @@ impl DataExchange {
                 FenceLimits {
                     max_named: settings.max_fence_set_procs,
                     max_ahead: settings.max_fences,
+                    fan_out: settings.fence_fan_out,
                 },
             ),
             assemblages: Assemblages::default(),
