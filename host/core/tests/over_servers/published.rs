@@ -7,11 +7,11 @@ use peal_core::{
         PublishLimits, PublishedDataMessage, PublishedLookup,
     },
     quota::QuotaReport,
-    server::{Action, InterServerMessage, MessageRefusal, StateSettings},
+    server::{Action, InterServerMessage, MessageRefusal, ServerState, StateSettings},
 };
 use peal_model::{
-    Info, Key, KeyName, Nspace, Persistence, Proc, Range, Rank, Reply, Request, Status, Text,
-    Value, code, key,
+    Info, Key, KeyName, Nspace, Pdata, Persistence, Proc, Range, Rank, Reply, Request, Status,
+    Text, Value, code, key,
 };
 use std::collections::BTreeSet;
 
@@ -369,6 +369,50 @@ fn server_that_was_alone_brings_its_data() {
 }
 
 #[test]
+fn holder_that_meets_a_lower_server_hands_all_over() {
+    let mut cluster = Cluster::new(0, 1, &StateSettings::default());
+    let enter = |cluster: &mut Cluster, id: u32| {
+        let (id, mut server) = (ServerId(id), ServerState::new(StateSettings::default()));
+        server.enroll(id);
+        let others: Vec<ServerId> = cluster.servers.keys().copied().collect();
+        cluster.servers.insert(id, server);
+        for other in others {
+            cluster.step(other, |server, _| server.server_joined(id));
+            cluster.step(id, |server, _| server.server_joined(other));
+        }
+        cluster.deliver_all();
+    };
+    enter(&mut cluster, 2);
+    enter(&mut cluster, 3);
+    cluster.add_job("one", &[(2, &[2, 3]), (3, &[4, 5])]);
+    cluster.deliver_all();
+    ok(&mut cluster, 2, session(&[(0, 1)]));
+    ok(&mut cluster, 4, session(&[(1, 2)]));
+    let waits = [3, 5].map(|rank| {
+        let lookup = look_up(&[2], Range::Session, Some(0));
+        ask(&mut cluster, rank, lookup)
+    });
+    enter(&mut cluster, 1);
+    ok(&mut cluster, 4, session(&[(2, 3)]));
+    assert_eq!(waits.map(|wait| found(&cluster, wait)), [[3], [3]]);
+    for rank in [2, 4] {
+        assert_eq!(find(&mut cluster, rank, &[0, 1, 2]), [1, 2, 3]);
+    }
+    // When it holds the data again, it awaits what the others restore, as any next holder.
+    cluster.servers.remove(&ServerId(1));
+    cluster.step(ServerId(2), |server, now| {
+        server.server_left(ServerId(1), now)
+    });
+    let lookup = ask(&mut cluster, 2, look_up(&[1], Range::Session, None));
+    assert_eq!(status_of(&cluster, lookup), None);
+    cluster.step(ServerId(3), |server, now| {
+        server.server_left(ServerId(1), now)
+    });
+    cluster.deliver_all();
+    assert_eq!(found(&cluster, lookup), [2]);
+}
+
+#[test]
 fn restored_data_travel_in_parts() {
     let mut cluster = cluster();
     let large = |number: usize| Request::Publish {
@@ -421,7 +465,7 @@ fn data_of_a_user_are_charged_at_their_server_and_the_holder() {
     ask(&mut cluster, 4, wait(&[2]));
     let call = ask(&mut cluster, 5, wait(&[2]));
     assert_eq!(status_of(&cluster, call), refused, "by the holder");
-    let call = ask(&mut cluster, 2, wait(&[1, 2]));
+    let call = cluster.request(&proc("one", 2), wait(&[1, 2]));
     assert_eq!(status_of(&cluster, call), refused, "by its server");
     // When all has ended, nothing is charged any more.
     for rank in 0..6 {
@@ -594,10 +638,18 @@ fn only_the_holder_answers_and_drops_data() {
         let refusal = told(&mut cluster, 3, 2, message);
         assert_eq!(refusal, Some(MessageRefusal::NotHolder));
     }
-    for number in 0..100 {
-        let result = Ok(Vec::new());
-        let answer = PublishedDataMessage::Answer { number, result };
-        assert_eq!(told(&mut cluster, 3, 2, answer), None);
+    // The holder finds no data of keys that nobody has named.
+    for (from, key) in [(3, KEYS[1]), (1, KEYS[2])] {
+        for number in 0..100 {
+            let data = Pdata {
+                proc: proc("one", 4),
+                key: key.into(),
+                value: Value::Uint32(9),
+            };
+            let result = Ok(vec![data]);
+            let answer = PublishedDataMessage::Answer { number, result };
+            assert_eq!(told(&mut cluster, from, 2, answer), None);
+        }
     }
     assert_eq!(status_of(&cluster, wait), None);
     // Items and lookups of the second server are none of the third one's.

@@ -203,7 +203,7 @@ impl World {
                 .iter()
                 .map(|value| of_value(value).unwrap_or_else(|| panic!("{value} is gone")))
                 .collect();
-            assert!(read.iter().all(|item| sees(item)), "{wanted:?}: {read:?}");
+            assert!(read.iter().all(&sees), "{wanted:?}: {read:?}");
             let keys: Vec<usize> = read.iter().map(|item| item.key).collect();
             assert!(keys.is_sorted(), "the order of the keys: {read:?}");
             assert!(keys.len() >= wanted.required, "{wanted:?}: {read:?}");
