@@ -246,7 +246,7 @@ pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> Cleanu
 }
 
 /// Returns the limits of published data.
-pub fn publish_limits(config: &Config) -> published::PublishLimits {
+fn publish_limits(config: &Config) -> published::PublishLimits {
     let publish = &config.publish;
     published::PublishLimits {
         items: published::PublishLimit {
@@ -359,6 +359,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_controls: config.job_control.max_requests,
             checkpoint_timeout: config.job_control.checkpoint_timeout,
             preempt_grace: config.job_control.preempt_grace,
+            publish: publish_limits(config),
             ..peal_core::server::StateSettings::default()
         },
         max_connections: server.max_connections,
@@ -492,10 +493,6 @@ mod tests {
         assert_eq!(
             cleanup_settings(&Config::default(), None),
             CleanupSettings::default()
-        );
-        assert_eq!(
-            publish_limits(&Config::default()),
-            published::PublishLimits::default()
         );
         assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();

@@ -125,7 +125,6 @@ impl Ground {
         };
         let host = EmbeddedHostEnvironment::new(notices.clone())
             .cleaning(cleaning, helper)
-            .publishing(config::publish_limits(config))
             .blocking(config::blocking_limits(config));
         let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);

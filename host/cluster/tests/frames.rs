@@ -109,7 +109,7 @@ fn unknown_kind_of_a_later_minor_version_is_named() {
     let refusal = later(LaterContents::Compressed { body: vec![1] }).unwrap_err();
     let text = refusal.to_string();
     assert!(
-        text.contains("version 1.1") && text.contains("Compressed"),
+        text.contains("version 1.2") && text.contains("Compressed"),
         "{text}"
     );
 }

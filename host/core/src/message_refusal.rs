@@ -37,6 +37,12 @@ pub enum MessageRefusal {
         /// The last one that has begun here.
         begun: u64,
     },
+    /// The sender does not hold the published data of all servers.
+    #[error("sender does not hold published data")]
+    NotHolder,
+    /// A proc cannot have given the range.
+    #[error("range of {0} is not one that the proc can give")]
+    ForeignRange(Proc),
     /// The rank is not below the size of its job.
     #[error("{0} is beyond the size of its job")]
     NoProc(Proc),

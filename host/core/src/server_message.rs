@@ -4,6 +4,7 @@ use crate::{
     group::{GroupMessage, ServerId},
     log::LogOrigin,
     missed_events::MissedEvents,
+    published::PublishedDataMessage,
     server::ModexMessage,
     server_fences::{FenceMessage, FenceRound},
     user_scope::UserScope,
@@ -27,6 +28,8 @@ pub enum InterServerMessage {
     Missed(MissedEvents),
     /// About a log request for a gateway.
     Log(LogMessage),
+    /// About published data.
+    PublishedData(PublishedDataMessage),
 }
 
 /// A message between a server and its gateway.
@@ -69,6 +72,7 @@ impl InterServerMessage {
                 infos.map(|info| Size::of_info(info).bytes).sum()
             }
             InterServerMessage::Log(LogMessage::Written { .. }) => 0,
+            InterServerMessage::PublishedData(message) => message.bytes(),
         };
         size_of::<InterServerMessage>().saturating_add(contents)
     }

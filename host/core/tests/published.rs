@@ -7,8 +7,8 @@
 )]
 use peal_core::{
     published::{
-        DataRequester, LookupResult, PublishLimit, PublishLimits, PublishRefusal, Published,
-        ReachedLimit, WaitId,
+        DataRequester, FinishedLookup, LookupResult, PublishLimit, PublishLimits, PublishRefusal,
+        Published, PublishedLookup, ReachedLimit, Seeker, WaitId,
     },
     quota::Quota,
 };
@@ -43,6 +43,32 @@ fn party(who: usize) -> DataRequester {
         proc: Proc::new(Nspace::new(job).unwrap(), Rank(rank)),
         uid,
     }
+}
+
+/// Publishes as a proc of this server.
+fn publish(
+    published: &mut Published,
+    by: &DataRequester,
+    infos: Vec<Info>,
+) -> Result<Vec<FinishedLookup>, PublishRefusal> {
+    let publication = published.read(by, infos)?;
+    published.publish(None, publication)
+}
+
+/// Looks up as a proc of this server. A lookup that waits returns its time-out, too.
+fn look_up(
+    published: &mut Published,
+    by: &DataRequester,
+    keys: &[Text],
+    infos: &[Info],
+) -> Result<(LookupResult, Option<Duration>), PublishRefusal> {
+    let (lookup, timeout) = PublishedLookup::read(&by.proc, keys, infos)?;
+    let seeker = Seeker {
+        proc: by.proc.clone(),
+        server: None,
+    };
+    let result = published.lookup(by.uid, &seeker, &lookup)?;
+    Ok((result, timeout))
 }
 
 #[derive(Clone, Debug)]
@@ -291,7 +317,7 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
                     value: value(*key),
                 })
                 .collect();
-            let ready = published.publish(&party(who), given);
+            let ready = publish(published, &party(who), given);
             let ready = ready.map(|ready| {
                 ready
                     .iter()
@@ -309,13 +335,13 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
             let more = wait.map_or(Info::new(KeyName("test.nothing"), Value::Undef), |wait| {
                 Info::new(key::PMIX_WAIT, Value::Int(i32::try_from(wait).unwrap()))
             });
-            let looked = published.lookup(&party(who), &texts(keys), &infos(range, more));
+            let looked = look_up(published, &party(who), &texts(keys), &infos(range, more));
             match model.find(&op) {
                 Some(found) if found.is_empty() => {
                     assert_eq!(looked, Err(code::PMIX_ERR_NOT_FOUND.into()))
                 }
                 Some(found) => {
-                    let Ok(LookupResult::Found(data)) = looked else {
+                    let Ok((LookupResult::Found(data), _)) = looked else {
                         panic!("{looked:?}")
                     };
                     assert_eq!(values(&data), found);
@@ -333,7 +359,7 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
                     let after = (of_user + keys.len(), awaited(&|_| true) + keys.len());
                     match (looked, reached(LIMITS.waits, after, Quota::PendingLookups)) {
                         (Err(refusal), Err(wanted)) => assert_eq!(refusal, wanted),
-                        (Ok(LookupResult::Waits(id, None)), Ok(())) => {
+                        (Ok((LookupResult::Waits(id), None)), Ok(())) => {
                             model.waiting.push((id, op));
                         }
                         other => panic!("{other:?}"),
@@ -396,7 +422,7 @@ fn invalid_or_ambiguous_publications_are_refused() {
     let mut published = Published::new(limits, SERVER);
     let me = party(0);
     let mut publish = |infos: &[Info]| {
-        let refusal = published.publish(&me, infos.to_vec()).unwrap_err();
+        let refusal = publish(&mut published, &me, infos.to_vec()).unwrap_err();
         refusal.status()
     };
     let data = Info::new(KEYS[0], Value::Bool(true));
@@ -430,11 +456,11 @@ fn invalid_or_ambiguous_publications_are_refused() {
         code::PMIX_ERR_OUT_OF_RESOURCE
     );
     assert_eq!(
-        published.lookup(&me, &[], &[]),
+        look_up(&mut published, &me, &[], &[]),
         Err(code::PMIX_ERR_BAD_PARAM.into())
     );
     assert_eq!(
-        published.lookup(&me, &texts(&[0]), &[]),
+        look_up(&mut published, &me, &texts(&[0]), &[]),
         Err(code::PMIX_ERR_NOT_FOUND.into()),
         "all or nothing"
     );
@@ -442,9 +468,9 @@ fn invalid_or_ambiguous_publications_are_refused() {
         Info::new(key::PMIX_WAIT, Value::Bool(true)),
         Info::new(key::PMIX_TIMEOUT, Value::Int(3)),
     ];
-    let waits = published.lookup(&me, &texts(&[0]), &wait);
+    let waits = look_up(&mut published, &me, &texts(&[0]), &wait);
     assert!(
-        matches!(waits, Ok(LookupResult::Waits(_, Some(limit))) if limit == Duration::from_secs(3)),
+        matches!(waits, Ok((LookupResult::Waits(_), Some(limit))) if limit == Duration::from_secs(3)),
         "{waits:?}"
     );
 }
@@ -456,11 +482,15 @@ fn site_publishes_when_users_have_used_up_their_part() {
         ..PublishLimits::default()
     };
     let mut published = Published::new(limits, SERVER);
-    let mut publish = |uid: u32, number: u32| {
+    let mut publish_as = |uid: u32, number: u32| {
         let proc = Proc::new(Nspace::new(&format!("job-{uid}")).unwrap(), Rank(number));
         let datum = Info::new(KEYS[0], Value::Uint32(number));
         let range = Info::new(key::PMIX_RANGE, Value::Range(Range::ProcLocal));
-        published.publish(&DataRequester { proc, uid }, vec![range, datum])
+        publish(
+            &mut published,
+            &DataRequester { proc, uid },
+            vec![range, datum],
+        )
     };
     let count = |uid, publish: &mut dyn FnMut(u32, u32) -> Result<Vec<_>, PublishRefusal>| {
         (0..20)
@@ -468,18 +498,18 @@ fn site_publishes_when_users_have_used_up_their_part() {
             .count()
     };
     assert_eq!(
-        [1000, 1001, 1002].map(|uid| count(uid, &mut publish)),
+        [1000, 1001, 1002].map(|uid| count(uid, &mut publish_as)),
         [7, 7, 0]
     );
-    let refusal = publish(1002, 0).unwrap_err();
+    let refusal = publish_as(1002, 0).unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "published data are at a limit (publish.max_items_total)"
     );
-    let refusal = publish(1000, 8).unwrap_err();
+    let refusal = publish_as(1000, 8).unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "published data are at a limit (publish.max_items_per_user)"
     );
-    assert_eq!([0, SERVER].map(|uid| count(uid, &mut publish)), [2, 0]);
+    assert_eq!([0, SERVER].map(|uid| count(uid, &mut publish_as)), [2, 0]);
 }

@@ -22,7 +22,6 @@ mod output;
 mod output_sink;
 mod proc_start;
 mod process_tree;
-mod publishing;
 mod pulls;
 mod query;
 mod reaper;
@@ -52,7 +51,6 @@ use self::{
     control::RankControl,
     job_registry::JobRegistry,
     output_sink::{JobSink, Outputs},
-    publishing::Publishing,
     pulls::Pulls,
     query::JobTable,
     reaper::ChildReaper,
@@ -61,14 +59,12 @@ use peal_core::{
     job::JobSpec,
     job_control::{Cleanup, JobAction, JobControl, NotDone},
     owner::Owner,
-    published::{self, DataRequester},
-    quota::QuotaReport,
     supported::Supported,
 };
 use peal_helper::PrivilegedHelper;
 use peal_model::{
-    App, Bytes, Event, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Status,
-    Text, UserIdentity, code, key,
+    App, Bytes, Event, Info, Infos, IofChannel, Key, KeyName, Nspace, Proc, Query, Status, Text,
+    UserIdentity, code, key,
 };
 use peal_sandbox::Sink;
 use peal_server::{
@@ -135,7 +131,6 @@ pub struct EmbeddedHostEnvironment {
     reaper: Arc<ChildReaper>,
     cleanups: Arc<Cleanups>,
     helper: PrivilegedHelper,
-    publishing: Publishing,
     outputs: Outputs,
     notices: Notices,
     /// Time between the termination request to procs of registered jobs and their kill.
@@ -159,7 +154,6 @@ impl EmbeddedHostEnvironment {
             reaper: Arc::new(ChildReaper::adopting()),
             cleanups: Arc::default(),
             helper: PrivilegedHelper::default(),
-            publishing: Publishing::new(published::PublishLimits::default()),
             outputs: Outputs::default(),
             notices,
             grace: JobOptions::default().grace,
@@ -194,14 +188,6 @@ impl EmbeddedHostEnvironment {
     pub fn blocking(self, limits: BlockingLimits) -> EmbeddedHostEnvironment {
         EmbeddedHostEnvironment {
             turns: BlockingTurns::new(limits),
-            ..self
-        }
-    }
-
-    /// Sets the limits of published data, per user and in total.
-    pub fn publishing(self, limits: published::PublishLimits) -> EmbeddedHostEnvironment {
-        EmbeddedHostEnvironment {
-            publishing: Publishing::new(limits),
             ..self
         }
     }
@@ -268,7 +254,6 @@ impl EmbeddedHostEnvironment {
 
     /// Ends what belongs to a client that has finalized or was lost.
     fn client_departed(&self, proc: &Proc) {
-        self.publishing.proc_ended(proc);
         self.pulls.forget(proc);
         // The ends of procs that this host environment started are reported by their job's task.
         // For others, the departure of the client is the only sign.
@@ -333,10 +318,6 @@ impl LocalServices for EmbeddedHostEnvironment {
 }
 
 impl HostEnvironment for EmbeddedHostEnvironment {
-    fn report_quotas(&self, report: &mut QuotaReport) {
-        self.publishing.report_quotas(report);
-    }
-
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
         if !self.jobs.knows(&proc.nspace) {
             return ProcessLookup::Unknown;
@@ -380,17 +361,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         EventHandling::BySite
     }
 
-    fn job_added(&self, job: &JobSpec) {
-        self.publishing
-            .job_added(job.nspace.clone(), job.identity.uid);
-    }
-
-    fn job_removed(&self, nspace: &Nspace) {
-        self.publishing.job_removed(nspace);
-    }
-
     fn tool_departed(&self, tool: &Proc) {
-        self.publishing.tool_left(tool);
         self.pulls.forget(tool);
     }
 
@@ -411,37 +382,6 @@ impl HostEnvironment for EmbeddedHostEnvironment {
     ) -> UpcallFuture<'_, ()> {
         let due = self.cleanups.register(&source, identity, cleanup);
         Box::pin(std::future::ready(due.map(|due| self.remove(due))))
-    }
-
-    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
-        Box::pin(std::future::ready(
-            self.publishing
-                .publish(&DataRequester { proc: source, uid }, infos),
-        ))
-    }
-
-    fn lookup(
-        &self,
-        source: Proc,
-        uid: u32,
-        keys: Vec<Text>,
-        infos: Vec<Info>,
-    ) -> UpcallFuture<'_, Vec<Pdata>> {
-        self.publishing
-            .lookup(&DataRequester { proc: source, uid }, &keys, &infos)
-    }
-
-    fn unpublish(
-        &self,
-        source: Proc,
-        uid: u32,
-        keys: Vec<Text>,
-        _infos: Vec<Info>,
-    ) -> UpcallFuture<'_, ()> {
-        Box::pin(std::future::ready(
-            self.publishing
-                .unpublish(&DataRequester { proc: source, uid }, &keys),
-        ))
     }
 
     fn query(

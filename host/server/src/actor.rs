@@ -94,6 +94,8 @@ pub(crate) struct Actor {
     pub(crate) handle: ServerHandle,
     /// Limit of the log lines about refused values, since a proc may cause any number of them.
     pub(crate) refused_puts: TraceRateLimit,
+    /// Limit of the log lines about published data that could not be restored.
+    pub(crate) lost_publications: TraceRateLimit,
     /// Limit of the log lines about refused messages of other servers.
     pub(crate) refused_messages: TraceRateLimit,
 }
@@ -207,7 +209,6 @@ impl Actor {
         self.state.report_quotas(report);
         self.channels.report_quotas(report);
         self.chains.report_quotas(report);
-        self.host.report_quotas(report);
     }
 
     /// Returns true if a job of that name is registered.
@@ -325,6 +326,14 @@ impl Actor {
     pub(crate) fn internal(&mut self, message: ActorMessage) -> Vec<Action> {
         match message {
             ActorMessage::Answer { to, reply } => self.state.answer(to, reply),
+            ActorMessage::DataRequest {
+                to,
+                source,
+                request,
+            } => {
+                let now = self.now();
+                self.state.data_request(to, source, request, now)
+            }
             ActorMessage::Controlled {
                 id,
                 targets,
@@ -628,6 +637,14 @@ impl Actor {
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Send { to, message } => self.transport.send(to, message),
             Action::LogMessage { from, message } => self.log_message(from, message),
+            Action::PublishedDataLost { by, key } => {
+                match self.lost_publications.allow(Instant::now()) {
+                    Some(left_out) => {
+                        tracing::warn!(%by, %key, left_out, "published data lost: the next server that holds them has the key from another proc, or no room")
+                    }
+                    None => tracing::debug!(%by, %key, "published data lost"),
+                }
+            }
             Action::Gather {
                 id,
                 purpose,

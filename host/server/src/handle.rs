@@ -26,7 +26,8 @@ use peal_core::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Bytes, Event, Info, Key, LogRequest, Nspace, Proc, Rank, RankData, Reply, Status, Text, code,
+    Bytes, Event, Info, Key, LogRequest, Nspace, Proc, Rank, RankData, Reply, Request, Status,
+    Text, code,
 };
 use peal_wire::IofOutput;
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
@@ -75,6 +76,12 @@ pub(crate) enum ActorMessage {
     Answer {
         to: RequestId,
         reply: Reply,
+    },
+    /// Request about published data that the host environment does not carry out.
+    DataRequest {
+        to: RequestId,
+        source: Proc,
+        request: Request,
     },
     Controlled {
         id: ControlId,

@@ -2,9 +2,7 @@
 //! module.
 use peal_core::{
     group::GroupOperation,
-    job::JobSpec,
     job_control::{Cleanup, ControlOverNodes, ControlResult, JobControl, NotDone},
-    quota::QuotaReport,
     server::Purpose,
     supported::Supported,
 };
@@ -88,19 +86,10 @@ pub trait HostEnvironment: Send + Sync + 'static {
         false
     }
 
-    /// Adds what each user holds in the host environment to a report. Must not block.
-    fn report_quotas(&self, report: &mut QuotaReport) {}
-
     /// Returns the attributes that are supported in each call (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
     fn supported(&self) -> &[Supported] {
         &[]
     }
-
-    /// Reports that a job was registered with a server.
-    fn job_added(&self, job: &JobSpec) {}
-
-    /// Reports that a job was removed from a server.
-    fn job_removed(&self, nspace: &Nspace) {}
 
     /// Reports that a proc has connected for the first time.
     fn client_connected(&self, proc: &Proc) {}
@@ -200,31 +189,31 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Publishes data.
-    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
-        unsupported()
+    /// Publishes data. With `None` or `PMIX_ERR_NOT_SUPPORTED` the server does, as for the two below.
+    fn publish(&self, source: &Proc, uid: u32, infos: &[Info]) -> Option<UpcallFuture<'_, ()>> {
+        None
     }
 
     /// Looks up published data.
     fn lookup(
         &self,
-        source: Proc,
+        source: &Proc,
         uid: u32,
-        keys: Vec<Text>,
-        infos: Vec<Info>,
-    ) -> UpcallFuture<'_, Vec<Pdata>> {
-        unsupported()
+        keys: &[Text],
+        infos: &[Info],
+    ) -> Option<UpcallFuture<'_, Vec<Pdata>>> {
+        None
     }
 
     /// Removes published data.
     fn unpublish(
         &self,
-        source: Proc,
+        source: &Proc,
         uid: u32,
-        keys: Vec<Text>,
-        infos: Vec<Info>,
-    ) -> UpcallFuture<'_, ()> {
-        unsupported()
+        keys: &[Text],
+        infos: &[Info],
+    ) -> Option<UpcallFuture<'_, ()>> {
+        None
     }
 
     /// Starts procs for a requester that runs as `identity`.

@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::oneshot;
 
 impl Actor {
-    /// Registers a job with the host environment and the state, which tells other servers.
+    /// Registers a job with the state, which tells other servers.
     pub(crate) fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
         // Sorted, so that a job is found quickly.
         let Err(at) = self
@@ -29,18 +29,16 @@ impl Actor {
         let mut jobs = (*self.jobs).clone();
         jobs.insert(at, (spec.nspace.clone(), spec.identity));
         self.jobs = Arc::new(jobs);
-        self.host.job_added(&spec);
         let actions = self.state.add_job(spec);
         self.act_all(actions);
         Ok(())
     }
 
-    /// Removes a job from the host environment and the state, which tells other servers.
+    /// Removes a job from the state, which tells other servers.
     pub(crate) fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         // First, because the state does not know the user of the lost procs afterwards.
         let losses = self.state.report_losses_of(nspace);
         self.act_all(losses);
-        self.host.job_removed(nspace);
         self.processes.forget_job(nspace);
         self.jobs = Arc::new(
             self.jobs

@@ -144,6 +144,27 @@ impl Actor {
             Upcall::Request {
                 to,
                 source,
+                request:
+                    request @ (Request::Publish { .. }
+                    | Request::Lookup { .. }
+                    | Request::Unpublish { .. }),
+            } => {
+                let host = self.host.clone();
+                self.process_answer(async move {
+                    let answered = upcalls::published(&*host, &source, &request).await;
+                    match answered {
+                        Some(reply) => ActorMessage::Answer { to, reply },
+                        None => ActorMessage::DataRequest {
+                            to,
+                            source,
+                            request,
+                        },
+                    }
+                });
+            }
+            Upcall::Request {
+                to,
+                source,
                 request,
             } => {
                 let identity = self.state.identity(&source);

@@ -318,6 +318,7 @@ impl Server {
             behind: Behind::Nothing,
             handle: handle.clone(),
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
+            lost_publications: TraceRateLimit::new(BETWEEN_REFUSALS),
             refused_messages: TraceRateLimit::new(BETWEEN_REFUSALS),
         };
         let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, runtime_busy()));

@@ -25,6 +25,33 @@ pub(crate) async fn make(
         .unwrap_or_else(Reply::Status)
 }
 
+/// Passes a request about published data to the host environment. Returns none if the server itself
+/// carries it out.
+pub(crate) async fn published(
+    host: &dyn HostEnvironment,
+    source: &Proc,
+    request: &Request,
+) -> Option<Reply> {
+    let answer = match request {
+        Request::Publish { uid, infos } => done(host.publish(source, *uid, infos)?).await,
+        Request::Lookup { uid, keys, infos } => {
+            let found = host.lookup(source, *uid, &present(keys), infos)?.await;
+            found.map(|data| Reply::Published {
+                status: code::PMIX_SUCCESS,
+                data,
+            })
+        }
+        Request::Unpublish { uid, keys, infos } => {
+            done(host.unpublish(source, *uid, &present(keys), infos)?).await
+        }
+        _ => return None,
+    };
+    match answer {
+        Err(code::PMIX_ERR_NOT_SUPPORTED) => None,
+        answer => Some(answer.unwrap_or_else(Reply::Status)),
+    }
+}
+
 /// Tells the host environment that a proc has finalized. The proc has left whatever the host
 /// environment answers.
 pub(crate) async fn report_finalize(host: &dyn HostEnvironment, proc: Proc) -> Reply {
@@ -66,17 +93,6 @@ async fn answer(
             message,
             targets,
         } => done(host.abort(source, status, message, targets)).await,
-        Request::Publish { uid, infos } => done(host.publish(source, uid, infos)).await,
-        Request::Lookup { uid, keys, infos } => {
-            let data = host.lookup(source, uid, present(keys), infos).await?;
-            Ok(Reply::Published {
-                status: success,
-                data,
-            })
-        }
-        Request::Unpublish { uid, keys, infos } => {
-            done(host.unpublish(source, uid, present(keys), infos)).await
-        }
         Request::Spawn { infos, apps } => {
             match spawned(host, source, identity, infos, apps).await {
                 Ok(new) => Ok(Reply::Spawned {
@@ -176,6 +192,9 @@ async fn answer(
         | Request::Disconnect { .. }
         | Request::Get { .. }
         | Request::Finalize
+        | Request::Publish { .. }
+        | Request::Lookup { .. }
+        | Request::Unpublish { .. }
         | Request::Notify { .. }
         | Request::RegisterEvents { .. }
         | Request::DeregisterEvents { .. }
@@ -244,6 +263,6 @@ fn without_answered(mut queries: Vec<Query>, answers: &[Info]) -> Vec<Query> {
     queries
 }
 
-fn present(keys: Vec<Option<Text>>) -> Vec<Text> {
-    keys.into_iter().flatten().collect()
+fn present(keys: &[Option<Text>]) -> Vec<Text> {
+    keys.iter().flatten().cloned().collect()
 }

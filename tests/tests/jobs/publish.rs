@@ -1,4 +1,4 @@
-//! Publish, lookup and unpublish under the embedded host environment: visibility, waiting lookups,
+//! Publish, lookup and unpublish of one server and of two: visibility, waiting lookups,
 //! and persistence of data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Client, ClientError};
@@ -163,4 +163,34 @@ async fn leaving_waiter_takes_no_data() {
         .await
         .unwrap();
     assert_eq!(look_up(&one, &[PORT], &[]).await, Ok(vec![1]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_are_found_at_other_servers_in_their_range() {
+    let network = InProcessNetwork::new();
+    let first = Node::start(ServerSettings::default(), &network, "one", 1).await;
+    let second = Node::start(ServerSettings::default(), &network, "two", 2).await;
+    let (one, two, sibling) = (
+        first.client_of("one", 0).await,
+        second.client_of("two", 0).await,
+        second.client_of("two", 1).await,
+    );
+    // They wait, because a server may hear of the other one only later.
+    one.publish(&data(PORT, 1, &[])).await.unwrap();
+    assert_eq!(look_up(&two, &[PORT], &[wait(0)]).await, Ok(vec![1]));
+    let once = stays(Persistence::FirstRead);
+    two.publish(&data(OTHER, 2, &[once])).await.unwrap();
+    assert_eq!(look_up(&one, &[OTHER], &[wait(0)]).await, Ok(vec![2]));
+    let local = KeyName("test.local");
+    two.publish(&data(local, 3, &[range(Range::Local)]))
+        .await
+        .unwrap();
+    assert_eq!(look_up(&sibling, &[local], &[]).await, Ok(vec![3]));
+    for key in [local, OTHER] {
+        let found = look_up(&one, &[key], &[]).await;
+        assert_eq!(found, Err(code::PMIX_ERR_NOT_FOUND));
+    }
+    one.unpublish(&[], &[]).await.unwrap();
+    let found = look_up(&two, &[PORT], &[]).await;
+    assert_eq!(found, Err(code::PMIX_ERR_NOT_FOUND));
 }

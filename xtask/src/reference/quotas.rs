@@ -156,6 +156,7 @@ fn bound(quota: Quota) -> Bound {
             &[
                 "host/core/tests/published.rs::published_data_agree_with_model",
                 "host/core/tests/published.rs::site_publishes_when_users_have_used_up_their_part",
+                "host/core/tests/over_servers/published.rs::data_of_a_user_are_charged_at_their_server_and_the_holder",
                 HELD,
             ],
         ),

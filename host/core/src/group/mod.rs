@@ -498,8 +498,19 @@ impl Groups {
         (!left.is_empty()).then(|| left.join(", "))
     }
 
-    /// Returns the coordinator.
-    fn coordinator(&self) -> ServerId {
+    /// Returns the number of this server.
+    pub(crate) fn me(&self) -> ServerId {
+        self.me
+    }
+
+    /// Returns the other servers.
+    pub(crate) fn others(&self) -> impl Iterator<Item = ServerId> {
+        let servers = self.servers.iter().copied();
+        servers.filter(|server| *server != self.me)
+    }
+
+    /// Returns the coordinator: the server with the lowest number.
+    pub(crate) fn coordinator(&self) -> ServerId {
         self.servers.first().copied().unwrap_or(self.me)
     }
 

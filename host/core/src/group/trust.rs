@@ -79,6 +79,12 @@ impl Groups {
         }
     }
 
+    /// Returns true if another server than this one has announced a proc.
+    pub(crate) fn is_of_other(&self, server: ServerId, proc: &Proc) -> bool {
+        let announced = self.directory.server_of(proc);
+        announced.is_some_and(|other| other != server)
+    }
+
     /// Returns true if a server may speak for a job: it has procs of it, or no server has announced
     /// the job.
     pub(crate) fn may_speak_for_job(&self, from: ServerId, nspace: &Nspace) -> bool {

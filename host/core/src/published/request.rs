@@ -1,9 +1,10 @@
-//! Parsing of publish and lookup requests.
-use super::scope::PublicationScope;
+//! Publications and lookups: their parsing, and their form between servers.
+use super::{PublishAmounts, scope::PublicationScope};
 use crate::directives::timeout;
 use peal_model::{
     Info, Infos, Key, KeyName, Persistence, Proc, Size, Status, Text, Value, code, key,
 };
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Access lists of users and groups, which are not supported.
@@ -16,22 +17,54 @@ const ACCESS: [KeyName; 3] = [
 /// Prefix of the Standard's keys.
 const RESERVED: &str = "pmix.";
 
-/// A parsed publish request.
-#[derive(Debug)]
-pub(super) struct Publication {
-    pub(super) extent: PublicationScope,
-    pub(super) persistence: Persistence,
-    pub(super) data: Vec<Info>,
+/// A proc that publishes or looks up data.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DataRequester {
+    /// The proc.
+    pub proc: Proc,
+    /// The user that it runs as.
+    pub uid: u32,
+}
+
+/// Number of an item at the server of its publisher; never reused there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct ItemNumber(pub u64);
+
+/// Data that a proc publishes together.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Publication {
+    /// The publisher.
+    pub by: DataRequester,
+    /// The procs that may see the data.
+    pub scope: PublicationScope,
+    /// The time for which the data persist.
+    pub persistence: Persistence,
+    /// The data.
+    pub items: Vec<PublicationItem>,
+}
+
+/// One of the data of a publication.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PublicationItem {
+    /// The number of the item.
+    pub number: ItemNumber,
+    /// The key and the value.
+    pub info: Info,
 }
 
 impl Publication {
-    /// Parses a publish request. Keys of the Standard are directives, all others are data.
-    pub(super) fn read(by: &Proc, infos: Vec<Info>) -> Result<Publication, Status> {
+    /// Parses a publish request. Keys of the Standard are directives, all others are data. The items
+    /// are numbered from `next` on.
+    pub(super) fn read(
+        by: &DataRequester,
+        infos: Vec<Info>,
+        next: &mut u64,
+    ) -> Result<Publication, Status> {
         // Data whose access list is ignored would be visible to more procs than permitted.
         if ACCESS.iter().any(|key| infos.value_of(*key).is_some()) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }
-        let extent = PublicationScope::read(by, &infos)?;
+        let scope = PublicationScope::read(&by.proc, &infos)?;
         let persistence = match infos.value_of(key::PMIX_PERSISTENCE) {
             // The Standard's default.
             None => Persistence::App,
@@ -40,49 +73,72 @@ impl Publication {
                 .filter(|persistence| *persistence != Persistence::Invalid)
                 .ok_or(code::PMIX_ERR_BAD_PARAM)?,
         };
-        let data: Vec<Info> = infos
+        let data = infos
             .into_iter()
-            .filter(|info| !info.key.as_str().starts_with(RESERVED))
+            .filter(|info| !info.key.as_str().starts_with(RESERVED));
+        let items: Vec<PublicationItem> = data
+            .map(|info| {
+                let number = ItemNumber(*next);
+                *next = next.wrapping_add(1);
+                PublicationItem { number, info }
+            })
             .collect();
-        if data.is_empty() {
+        if items.is_empty() {
             Err(code::PMIX_ERR_BAD_PARAM)
         } else {
             Ok(Publication {
-                extent,
+                by: by.clone(),
+                scope,
                 persistence,
-                data,
+                items,
             })
         }
     }
-}
 
-impl Publication {
     /// Returns true if two of the data have the same key.
     pub(super) fn repeats_a_key(&self) -> bool {
         let mut keys = BTreeSet::new();
-        !self.data.iter().all(|info| keys.insert(&info.key))
+        !self.items.iter().all(|item| keys.insert(&item.info.key))
     }
 
-    /// Returns the memory of the data, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.data.iter().fold(0, |bytes, info| {
-            bytes.saturating_add(Size::of_info(info).bytes)
-        })
+    /// Returns what the data take of the limits.
+    pub fn amounts(&self) -> PublishAmounts {
+        let sizes = self.items.iter().map(|item| Size::of_info(&item.info));
+        PublishAmounts {
+            items: self.items.len(),
+            bytes: sizes.fold(0, |bytes, size| bytes.saturating_add(size.bytes)),
+            waits: 0,
+        }
+    }
+
+    /// Returns the memory of the publication, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.amounts().bytes.saturating_add(self.scope.bytes())
     }
 }
 
-/// A parsed lookup.
-#[derive(Debug)]
-pub(super) struct Lookup {
-    pub(super) keys: BTreeSet<Key>,
-    pub(super) extent: PublicationScope,
+/// A lookup of published data.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PublishedLookup {
+    /// The keys.
+    pub keys: BTreeSet<Key>,
+    /// The publishers of the data that it may find.
+    pub scope: PublicationScope,
     /// The number of keys that the lookup waits for.
-    pub(super) required_keys: usize,
-    pub(super) timeout: Option<Duration>,
+    pub required_keys: usize,
 }
 
-impl Lookup {
-    pub(super) fn read(by: &Proc, keys: &[Text], infos: &[Info]) -> Result<Lookup, Status> {
+impl PublishedLookup {
+    /// Parses a lookup and its time-out.
+    ///
+    /// # Errors
+    ///
+    /// Returns `PMIX_ERR_BAD_PARAM` for a lookup without keys, or with invalid keys or directives.
+    pub fn read(
+        by: &Proc,
+        keys: &[Text],
+        infos: &[Info],
+    ) -> Result<(PublishedLookup, Option<Duration>), Status> {
         let keys = keys_of(keys)?;
         if keys.is_empty() {
             return Err(code::PMIX_ERR_BAD_PARAM);
@@ -102,12 +158,38 @@ impl Lookup {
                 None => return Err(code::PMIX_ERR_BAD_PARAM),
             },
         };
-        Ok(Lookup {
+        let lookup = PublishedLookup {
             keys,
-            extent: PublicationScope::read(by, infos)?,
+            scope: PublicationScope::read(by, infos)?,
             required_keys: wanted,
-            timeout: timeout(infos)?,
-        })
+        };
+        Ok((lookup, timeout(infos)?))
+    }
+
+    /// Returns what the lookup takes of the limits while it waits.
+    pub fn amounts(&self) -> PublishAmounts {
+        PublishAmounts {
+            waits: self.keys.len(),
+            ..PublishAmounts::default()
+        }
+    }
+
+    /// Returns what is left of the lookup without these keys, which are found.
+    pub fn without<'a>(&self, found: impl IntoIterator<Item = &'a Key>) -> PublishedLookup {
+        let mut left = self.clone();
+        for key in found {
+            if left.keys.remove(key) {
+                left.required_keys = left.required_keys.saturating_sub(1);
+            }
+        }
+        left
+    }
+
+    /// Returns the memory of the lookup, in bytes.
+    pub fn bytes(&self) -> usize {
+        let keys = self.keys.iter().map(|key| key.as_bytes().len());
+        let keys = keys.sum::<usize>() + self.keys.len() * size_of::<Key>();
+        keys.saturating_add(self.scope.bytes())
     }
 }
 

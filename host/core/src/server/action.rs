@@ -15,7 +15,7 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, LogRequest, NamedProcs, PolicyRequest, Proc, RankData, Reply, Request, Status,
+    Event, Key, LogRequest, NamedProcs, PolicyRequest, Proc, RankData, Reply, Request, Status,
     UserIdentity,
 };
 use std::{path::PathBuf, sync::Arc};
@@ -140,6 +140,14 @@ pub enum Action {
         from: ServerId,
         /// The message.
         message: LogMessage,
+    },
+    /// Reports published data that are lost, because the next holder of the data of all servers has the
+    /// key from another one, or no room.
+    PublishedDataLost {
+        /// The publisher.
+        by: Proc,
+        /// The key.
+        key: Key,
     },
     /// Makes an upcall to the host environment.
     Upcall(Upcall),

@@ -52,6 +52,7 @@ impl ServerState {
                 Ok(()) => vec![Action::LogMessage { from, message }],
                 Err(refusal) => vec![Action::MessageRefused { from, refusal }],
             },
+            InterServerMessage::PublishedData(message) => self.published_data(from, message),
         }
     }
 

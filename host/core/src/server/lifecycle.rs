@@ -99,8 +99,16 @@ impl ServerState {
             .collect();
         let ended = self.monitors.end_job(&self.clients, nspace);
         self.events.add_pending_actions(ended);
+        let owner = self.clients.job(nspace).map(|job| job.spec.identity.uid);
         // After the parts that still look up the procs.
         self.clients.remove_job(nspace);
+        let mut published = self.publications.job_ended(nspace);
+        // The session of a user ends with the last job.
+        if let Some(uid) = owner
+            && self.clients.jobs_of(uid).next().is_none()
+        {
+            published.extend(self.publications.session_ended(uid));
+        }
         let answers = self.data.drop_job(&self.clients, &self.groups, nspace);
         let theirs = self.clients.connections_of_job(nspace);
         let given_back: Vec<Action> = theirs
@@ -113,6 +121,7 @@ impl ServerState {
             .chain(answers)
             .chain(given_back)
             .chain(undefined)
+            .chain(published)
             .collect();
         actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
         self.events.with_pending_actions(actions)
@@ -187,15 +196,19 @@ impl ServerState {
     }
 
     /// Handles the departure of a tool. Its values are dropped.
-    fn tool_left(&mut self, peer: PeerId) -> Option<Action> {
-        let (proc, is_last) = self.clients.tool_left(peer)?;
+    fn tool_left(&mut self, peer: PeerId) -> Vec<Action> {
+        let Some((proc, is_last)) = self.clients.tool_left(peer) else {
+            return Vec::new();
+        };
+        let mut actions = self.publications.tool_left(&proc);
         self.events.free_proc(&proc);
         let ended = self.monitors.end_proc(&self.clients, &proc);
         self.events.add_pending_actions(ended);
         if is_last {
             self.data.drop_values_of_job(&proc.nspace);
         }
-        Some(Action::Upcall(Upcall::ToolLeft(proc)))
+        actions.push(Action::Upcall(Upcall::ToolLeft(proc)));
+        actions
     }
 
     /// Sets the Unix groups of a connection's process, as the kernel reports them.
@@ -259,6 +272,7 @@ impl ServerState {
         };
         let mut actions = self.unregister(peer);
         self.data.forget(peer);
+        actions.extend(self.publications.forget(peer));
         actions.extend(self.tool_left(peer));
         // An inactive connection does not represent its proc any more: the name may belong to a
         // later job or process.
@@ -367,6 +381,7 @@ impl ServerState {
             .collect();
         self.events.free_proc(proc);
         self.data.drop_values(proc);
+        actions.extend(self.publications.proc_ended(proc));
         let ended = self.monitors.end_proc(&self.clients, proc);
         self.events.add_pending_actions(ended);
         // The new process declares its checkpoint methods itself.
@@ -429,6 +444,7 @@ impl ServerState {
         let ended = self.monitors.end_proc(&self.clients, proc);
         self.events.add_pending_actions(ended);
         let mut actions = self.data.proc_departed(&self.clients, &self.groups, proc);
+        actions.extend(self.publications.proc_ended(proc));
         actions.extend(self.controls.checkpoint_lost(
             ServerContext::new(&self.clients, &self.settings),
             &mut self.events,

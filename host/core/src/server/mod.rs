@@ -16,6 +16,7 @@
 //! | `EventDelivery` (`events/`) | registrations, retained events, losses of connections |
 //! | `JobControlRequests` (`control/`) | job-control ledger, declarations of procs |
 //! | `Monitors` (`monitors.rs`) | monitors |
+//! | `Publications` (`publications/`) | published data of all servers |
 //! | `Gate` (`policy_gate/held.rs`) | requests that wait for decisions |
 //! | `Groups`, `Psets` (`core/group/`, `core/psets.rs`) | groups of all servers, process sets |
 
@@ -30,6 +31,7 @@ mod lifecycle;
 mod module_requests;
 mod monitors;
 mod policy_gate;
+mod publications;
 mod refusal;
 mod settings;
 #[cfg(test)]
@@ -77,6 +79,7 @@ use peal_model::{
 };
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
+use publications::Publications;
 pub use refusal::ConnectionRefusal;
 pub use settings::StateSettings;
 use std::sync::Arc;
@@ -151,6 +154,7 @@ pub struct ServerState {
     gate: Gate,
     controls: JobControlRequests,
     monitors: Monitors,
+    publications: Publications,
 }
 
 impl ServerState {
@@ -165,6 +169,7 @@ impl ServerState {
             clients: ClientTable::default(),
             gate: Gate::default(),
             monitors: Monitors::new(&settings),
+            publications: Publications::new(settings.publish),
             settings,
         }
     }
@@ -217,6 +222,7 @@ impl ServerState {
         self.controls.report_quotas(report);
         self.monitors.report_quotas(report);
         self.groups.report_quotas(report);
+        self.publications.report_quotas(report);
     }
 
     /// Returns the user that a proc or tool runs as, if it is known.
@@ -343,6 +349,7 @@ impl ServerState {
         actions.extend(self.controls.expire(ctx, &mut self.events, now));
         actions.extend(self.monitors.tick(ctx, &mut self.events, now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));
+        actions.extend(self.publications.expire(now));
         self.events.with_pending_actions(actions)
     }
 
@@ -354,6 +361,7 @@ impl ServerState {
             self.controls.deadline(),
             self.monitors.deadline(),
             self.groups.deadline(),
+            self.publications.deadline(),
         ]
         .into_iter()
         .flatten()

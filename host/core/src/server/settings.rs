@@ -1,6 +1,9 @@
 //! Limits and times of a server's state.
 use super::{DecisionLimits, EventBudget, Monitoring};
-use crate::{defaults::Defaults, group, monitor::MonitorLimits, retained::RetentionLimits};
+use crate::{
+    defaults::Defaults, group, monitor::MonitorLimits, published::PublishLimits,
+    retained::RetentionLimits,
+};
 use std::time::Duration;
 
 /// Number of servers directly below one in the tree of a fence. A level of the tree costs the time for
@@ -70,6 +73,8 @@ pub struct StateSettings {
     pub monitoring: Monitoring,
     /// Limits on monitors.
     pub monitors: MonitorLimits,
+    /// Limits of published data.
+    pub publish: PublishLimits,
 }
 
 impl Default for StateSettings {
@@ -102,6 +107,7 @@ impl Default for StateSettings {
             preempt_grace: Duration::from_secs(30),
             monitoring: Monitoring::default(),
             monitors: MonitorLimits::default(),
+            publish: PublishLimits::default(),
         }
     }
 }

@@ -11,7 +11,9 @@ use peal_core::{
         ServerState, StateSettings, Upcall,
     },
 };
-use peal_model::{Event, Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity, code};
+use peal_model::{
+    Event, Key, Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity, code,
+};
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Range,
@@ -63,7 +65,7 @@ impl Call {
 pub fn status(reply: &Reply) -> Status {
     match reply {
         Reply::Status(status) => *status,
-        Reply::Data { status, .. } => *status,
+        Reply::Data { status, .. } | Reply::Published { status, .. } => *status,
         other => panic!("unexpected reply {other:?}"),
     }
 }
@@ -104,6 +106,8 @@ pub struct Cluster {
     pub heard: Vec<(Proc, Arc<Event>)>,
     /// The events that have passed the chains of servers.
     pub chained: Vec<(ServerId, Arc<Event>, EventBudget)>,
+    /// The published data that could not be restored.
+    pub lost: Vec<(Proc, Key)>,
 }
 
 impl Cluster {
@@ -127,6 +131,7 @@ impl Cluster {
             sent_by: BTreeMap::new(),
             heard: Vec::new(),
             chained: Vec::new(),
+            lost: Vec::new(),
         };
         for _ in 0..servers {
             cluster.join();
@@ -183,6 +188,15 @@ impl Cluster {
                 Action::Chain {
                     event, allowance, ..
                 } => self.chained.push((at, event, allowance)),
+                Action::PublishedDataLost { by, key } => self.lost.push((by, key)),
+                // The host environment publishes nothing.
+                Action::Upcall(Upcall::Request {
+                    to,
+                    source,
+                    request,
+                }) => self.step(at, |server, now| {
+                    server.data_request(to, source, request, now)
+                }),
                 // The host environment has no events of its own.
                 Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
                     let server = self.servers.get_mut(&at).unwrap();

@@ -15,6 +15,9 @@ mod fence_trust;
 mod fences;
 mod fencing;
 mod gets;
+mod published;
+mod published_model;
+mod published_random;
 #[path = "../group/random.rs"]
 #[allow(dead_code, reason = "the simulation of groups uses more of it")]
 mod random;

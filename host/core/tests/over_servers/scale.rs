@@ -94,6 +94,9 @@ impl Network {
                 network.step(id, |server, _| server.server_joined(other));
             }
         }
+        // The published data that joining servers bring are no announcements.
+        network.run();
+        network.begin();
         for id in (1..=servers).map(ServerId) {
             network.step(id, |server, _| server.add_job(spec(servers, id)));
             // Soon after each other, so that the announcements need not all be kept.

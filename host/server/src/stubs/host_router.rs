@@ -17,7 +17,6 @@ use peal_core::{
     job_control::{
         Cleanup, ControlOverNodes, ControlResult, JobControl, JobControlOperation, NotDone,
     },
-    quota::QuotaReport,
     server::Purpose,
     supported::Supported,
 };
@@ -240,16 +239,13 @@ fn pass_on(remote: Arc<RemoteHost>, event: &Event) {
 }
 
 /// Adds the user of a requester to infos, as the C library does for published data.
-fn with_user(mut infos: Vec<Info>, uid: u32) -> Vec<Info> {
+fn with_user(infos: &[Info], uid: u32) -> Vec<Info> {
+    let mut infos = infos.to_vec();
     infos.push(Info::new(key::PMIX_USERID, Value::Uint32(uid)));
     infos
 }
 
 impl HostEnvironment for HostRouter {
-    fn report_quotas(&self, report: &mut QuotaReport) {
-        self.local.report_quotas(report);
-    }
-
     fn process_of(&self, proc: &Proc) -> ProcessLookup {
         self.local.process_of(proc)
     }
@@ -264,14 +260,6 @@ impl HostEnvironment for HostRouter {
 
     fn supported(&self) -> &[Supported] {
         self.local.supported()
-    }
-
-    fn job_added(&self, job: &JobSpec) {
-        self.local.job_added(job);
-    }
-
-    fn job_removed(&self, nspace: &Nspace) {
-        self.local.job_removed(nspace);
     }
 
     fn client_connected(&self, proc: &Proc) {
@@ -465,60 +453,47 @@ impl HostEnvironment for HostRouter {
         )
     }
 
-    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
-        let nspace = source.nspace.clone();
-        self.or_local(
-            &nspace,
-            (source, uid, infos),
-            |(source, uid, infos)| HostUpcall::Publish {
-                source: source.clone(),
-                infos: with_user(infos.clone(), *uid),
-            },
-            done,
-            |local, (source, uid, infos)| local.publish(source, uid, infos),
-        )
+    fn publish(&self, source: &Proc, uid: u32, infos: &[Info]) -> Option<UpcallFuture<'_, ()>> {
+        let remote = self.remote(&source.nspace)?;
+        let upcall = HostUpcall::Publish {
+            source: source.clone(),
+            infos: with_user(infos, uid),
+        };
+        Some(Box::pin(async move { done(remote.call(upcall).await) }))
     }
 
     fn lookup(
         &self,
-        source: Proc,
+        source: &Proc,
         uid: u32,
-        keys: Vec<Text>,
-        infos: Vec<Info>,
-    ) -> UpcallFuture<'_, Vec<Pdata>> {
-        let nspace = source.nspace.clone();
-        self.or_local(
-            &nspace,
-            (source, uid, keys, infos),
-            |(source, uid, keys, infos)| HostUpcall::Lookup {
-                source: source.clone(),
-                keys: keys.clone(),
-                infos: with_user(infos.clone(), *uid),
-            },
-            remote_host::published,
-            |local, (source, uid, keys, infos)| local.lookup(source, uid, keys, infos),
-        )
+        keys: &[Text],
+        infos: &[Info],
+    ) -> Option<UpcallFuture<'_, Vec<Pdata>>> {
+        let remote = self.remote(&source.nspace)?;
+        let upcall = HostUpcall::Lookup {
+            source: source.clone(),
+            keys: keys.to_vec(),
+            infos: with_user(infos, uid),
+        };
+        Some(Box::pin(async move {
+            remote_host::published(remote.call(upcall).await)
+        }))
     }
 
     fn unpublish(
         &self,
-        source: Proc,
+        source: &Proc,
         uid: u32,
-        keys: Vec<Text>,
-        infos: Vec<Info>,
-    ) -> UpcallFuture<'_, ()> {
-        let nspace = source.nspace.clone();
-        self.or_local(
-            &nspace,
-            (source, uid, keys, infos),
-            |(source, uid, keys, infos)| HostUpcall::Unpublish {
-                source: source.clone(),
-                keys: keys.clone(),
-                infos: with_user(infos.clone(), *uid),
-            },
-            done,
-            |local, (source, uid, keys, infos)| local.unpublish(source, uid, keys, infos),
-        )
+        keys: &[Text],
+        infos: &[Info],
+    ) -> Option<UpcallFuture<'_, ()>> {
+        let remote = self.remote(&source.nspace)?;
+        let upcall = HostUpcall::Unpublish {
+            source: source.clone(),
+            keys: keys.to_vec(),
+            infos: with_user(infos, uid),
+        };
+        Some(Box::pin(async move { done(remote.call(upcall).await) }))
     }
 
     fn spawn(

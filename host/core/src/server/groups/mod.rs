@@ -43,7 +43,9 @@ impl ServerState {
 
     /// Adds another server.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
-        self.with_groups(|groups| groups.server_joined(server))
+        let mut actions = self.with_groups(|groups| groups.server_joined(server));
+        actions.extend(self.publications.servers_changed(&self.groups, None));
+        actions
     }
 
     /// Removes another server, after everything that it sent has been received.
@@ -53,6 +55,8 @@ impl ServerState {
         for nspace in jobs {
             actions.extend(self.servers_changed(&nspace, Some(server)));
         }
+        let left = Some(server);
+        actions.extend(self.publications.servers_changed(&self.groups, left));
         actions
     }
 

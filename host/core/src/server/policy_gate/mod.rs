@@ -69,6 +69,7 @@ impl ServerState {
     pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
         self.clients.set_server(server);
         self.events.set_server(server.uid);
+        self.publications.set_server(server.uid);
         self.gate.set_policed(policed.into_iter().collect());
     }
 
