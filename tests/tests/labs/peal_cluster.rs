@@ -118,7 +118,7 @@ fn start_nats(lab: &SlurmLab) -> Child {
 }
 
 /// Probes of what Slurm carries for nobody. That of the session comes last: later jobs of the user hear its event, too.
-const CLUSTER: [ProbeCase; 4] = [
+const CLUSTER: [ProbeCase; 5] = [
     ProbeCase {
         probe: "event namespace all FILE",
         outcome: HEARD_BY_ALL,
@@ -130,6 +130,13 @@ const CLUSTER: [ProbeCase; 4] = [
     ProbeCase {
         probe: "group",
         outcome: ProbeOutcome::Completes(&[RankLine::of_ranks(0, 7, "construct SUCCESS")]),
+    },
+    ProbeCase {
+        probe: "publish",
+        outcome: ProbeOutcome::Completes(&[
+            RankLine::of(0, "publish SUCCESS"),
+            RankLine::of(7, "lookup SUCCESS"),
+        ]),
     },
     ProbeCase {
         probe: "event session all FILE",
