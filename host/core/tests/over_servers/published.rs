@@ -384,7 +384,7 @@ fn holder_that_meets_a_lower_server_hands_all_over() {
     };
     enter(&mut cluster, 2);
     enter(&mut cluster, 3);
-    cluster.add_job("one", &[(2, &[2, 3]), (3, &[4, 5])]);
+    cluster.add_job("one", &[(2, &[0, 1, 2, 3]), (3, &[4, 5])]);
     cluster.deliver_all();
     ok(&mut cluster, 2, session(&[(0, 1)]));
     ok(&mut cluster, 4, session(&[(1, 2)]));
