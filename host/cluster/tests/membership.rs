@@ -143,7 +143,7 @@ fn verdict_repeats_those_that_count_alone() {
 #[test]
 fn repeated_join_is_news_to_those_that_missed_it() {
     let MembershipRecord::Joined(server) = joining() else {
-        return;
+        panic!("a joining server joins");
     };
     let repeated = |id: u32| MembershipRecord::Repeated {
         id: ServerId(id),

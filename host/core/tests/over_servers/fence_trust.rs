@@ -1,4 +1,4 @@
-//! What servers may say in the tree of a fence: of themselves and of those below them, and to those below them.
+//! Messages that servers may send in the tree of a fence: about themselves and those below them, and to those below them.
 use super::{
     cluster::Cluster,
     trust::{nspace, proc, refused},
