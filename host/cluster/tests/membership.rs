@@ -1,5 +1,5 @@
 //! Membership from records: whole, and as a network keeps them that has only the last of each writer.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test may panic")]
 use peal_cluster::{
     JoiningServer, Membership, MembershipChange, MembershipRecord, ProtocolVersion, RecordPosition,
     RecordRefusal, ServerKind,

@@ -1,7 +1,7 @@
 //! Messages of other servers. A server is believed only about itself.
 use super::{
     Action, EventOrigin, InterServerMessage, LogMessage, MessageRefusal, MissedEvents,
-    ServerContext, ServerState,
+    ServerContext, ServerState, early_events::RaisedEvent,
 };
 use crate::{
     MonotonicTime, event_targets,
@@ -32,6 +32,8 @@ impl ServerState {
                 if let Some((nspace, lost)) = changed {
                     actions.extend(self.servers_changed(&nspace, lost));
                 }
+                // A decision may have made a group known.
+                actions.extend(self.deliver_early_events(now));
                 actions
             }
             InterServerMessage::Fence(message) => {
@@ -65,9 +67,14 @@ impl ServerState {
     ) -> Vec<Action> {
         match self.check_event(from, &event, reach) {
             Ok(()) => {
-                let allowance = self.settings.allowance.on_this_server();
-                let raised = (event, EventOrigin::OtherServer(from));
-                self.raised_elsewhere(raised, reach, allowance, now)
+                let group = self.unknown_group(&event);
+                let raised = RaisedEvent {
+                    event,
+                    origin: EventOrigin::OtherServer(from),
+                    reach,
+                    allowance: self.settings.allowance.on_this_server(),
+                };
+                self.deliver_in_order(raised, group, now)
             }
             Err(refusal) => vec![Action::MessageRefused { from, refusal }],
         }

@@ -24,6 +24,7 @@ mod action;
 mod clients;
 mod control;
 mod data;
+mod early_events;
 mod events;
 mod from_servers;
 mod groups;
@@ -68,6 +69,7 @@ use clients::ClientTable;
 use control::JobControlRequests;
 use data::{DataExchange, GetRequest};
 pub use data::{ModexId, ModexMessage};
+use early_events::EarlyEvents;
 use events::EventDelivery;
 pub use events::{EVENTS_MISSED, HostRegistrationId, RaisingOwner};
 pub use groups::GroupStatus;
@@ -155,6 +157,7 @@ pub struct ServerState {
     controls: JobControlRequests,
     monitors: Monitors,
     publications: Publications,
+    early: EarlyEvents,
 }
 
 impl ServerState {
@@ -170,6 +173,7 @@ impl ServerState {
             gate: Gate::default(),
             monitors: Monitors::new(&settings),
             publications: Publications::new(settings.publish),
+            early: EarlyEvents::default(),
             settings,
         }
     }
@@ -350,6 +354,7 @@ impl ServerState {
         actions.extend(self.monitors.tick(ctx, &mut self.events, now));
         actions.extend(self.with_groups(|groups| groups.tick(now)));
         actions.extend(self.publications.expire(now));
+        actions.extend(self.deliver_early_events(now));
         self.events.with_pending_actions(actions)
     }
 
@@ -362,6 +367,7 @@ impl ServerState {
             self.monitors.deadline(),
             self.groups.deadline(),
             self.publications.deadline(),
+            self.early.deadline(),
         ]
         .into_iter()
         .flatten()

@@ -1,5 +1,5 @@
 //! Events over servers: what hosted handlers may raise in response, and events that got lost on the way.
-use super::cluster::{Cluster, USER, status};
+use super::cluster::{Cluster, USER, seeds, status};
 use peal_core::{
     group::ServerId,
     owner::Owner,
@@ -149,4 +149,66 @@ fn events_without_room_are_told_with_the_next_about_the_job() {
     let next = || InterServerMessage::Event(Arc::new(event(CODE)), UserScope::User(USER.uid));
     assert_eq!(told(next()), [3], "those of its user and code");
     assert_eq!(told(next()), [0], "told once");
+}
+
+/// Asks for a fence of the group `crew` for each proc that has heard of it, once.
+fn fence_those_who_heard(cluster: &mut Cluster, fenced: &mut Vec<usize>) {
+    while let Some((heard, event)) = cluster.heard.get(fenced.len()) {
+        assert_eq!(event.code, code::PMIX_GROUP_CONSTRUCT_COMPLETE);
+        let heard = heard.clone();
+        fenced.push(cluster.request(&heard, fence_of_crew()));
+    }
+}
+
+fn fence_of_crew() -> Request {
+    Request::Fence {
+        procs: vec![Proc::all(Nspace::new("crew").unwrap())],
+        infos: Vec::new(),
+    }
+}
+
+#[test]
+fn members_hear_of_a_group_when_their_servers_know_it() {
+    for seed in seeds(100) {
+        let mut cluster = Cluster::new(4, seed, &StateSettings::default());
+        // Another server coordinates.
+        cluster.add_job("job", &[(2, &[0, 1]), (3, &[2]), (4, &[3])]);
+        cluster.pass(1_000);
+        let members: Vec<Proc> = (0..4).map(proc).collect();
+        for member in &members[1..] {
+            let request = Request::RegisterEvents {
+                codes: vec![code::PMIX_GROUP_CONSTRUCT_COMPLETE],
+                infos: Vec::new(),
+            };
+            cluster.request(member, request);
+        }
+        let announce = Request::Notify {
+            code: code::PMIX_GROUP_CONSTRUCT_COMPLETE,
+            range: Range::Custom,
+            infos: vec![
+                Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(members.clone())),
+                Info::new(key::PMIX_GROUP_ID, Value::string("crew")),
+                Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(members.clone())),
+            ],
+        };
+        let announced = cluster.request(&members[0], announce);
+        let told = cluster.calls[announced].status();
+        assert_eq!(told, Some(code::PMIX_SUCCESS), "seed {seed}");
+        let mut fenced = Vec::new();
+        while fenced.len() < 3 {
+            fence_those_who_heard(&mut cluster, &mut fenced);
+            if !cluster.deliver() {
+                cluster.pass(1);
+            }
+        }
+        // None of them had to wait until a server lost its patience.
+        assert!(cluster.now < 2_000, "seed {seed}: {}", cluster.now);
+        fenced.push(cluster.request(&members[0], fence_of_crew()));
+        cluster.pass(1_000);
+        for call in fenced {
+            let status = cluster.calls[call].status();
+            assert_eq!(status, Some(code::PMIX_SUCCESS), "seed {seed}");
+        }
+        assert_eq!(cluster.heard.len(), 3, "seed {seed}: each hears of it once");
+    }
 }

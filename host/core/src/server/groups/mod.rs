@@ -204,10 +204,23 @@ impl ServerState {
         let Value::String(Some(name)) = event.infos.value_of(key::PMIX_GROUP_ID)? else {
             return None;
         };
+        let owner = self.clients.identity(source);
+        let owner = owner.or_else(|| self.groups.owner_of(&source.nspace));
         Some(GroupKey {
-            uid: self.clients.uid_of(source),
+            uid: owner.map_or_else(|| self.clients.uid_of(source), |owner| owner.uid),
             name: GroupName::Called(name.clone()),
         })
+    }
+
+    /// Returns the group that an event announces to local members, if this server does not know it yet.
+    pub(super) fn unknown_group(&self, event: &Event) -> Option<GroupKey> {
+        if event.code != code::PMIX_GROUP_CONSTRUCT_COMPLETE || !is_formed(event) {
+            return None;
+        }
+        let is_local = |member: &Proc| self.clients.life(member).is_some();
+        let key = self.group_of(event)?;
+        let is_unknown = self.groups.members(&key).is_none();
+        (is_unknown && named_in(event).iter().any(is_local)).then_some(key)
     }
 
     /// Watches the procs that an event invites to a group for their end.

@@ -7,7 +7,8 @@ use super::{
 use crate::{
     MonotonicTime,
     server::{
-        Action, EventBudget, PeerId, RequestId, ServerContext, ServerState,
+        Action, EventBudget, EventOrigin, PeerId, RequestId, ServerContext, ServerState,
+        early_events::RaisedEvent,
         events::{self, RaiseRequest, RaisingOwner},
         reply,
     },
@@ -122,11 +123,18 @@ impl ServerState {
                 }
                 // First, so that a server that gets an invitation knows who asks for its ends.
                 let mut actions = self.watch_invited(&event);
-                let ctx = ServerContext::new(&self.clients, &self.settings);
-                let allowance = self.settings.allowance;
+                let raised = RaisedEvent {
+                    event: event.clone(),
+                    origin: EventOrigin::ThisServer,
+                    reach,
+                    allowance: self.settings.allowance,
+                };
+                // A group that another server decides about is announced before members hear of it.
+                let group = (!self.groups.is_alone()).then(|| self.unknown_group(&event));
                 // Deliveries precede the reply: recipients wait for the event, and the raiser only
                 // for its acknowledgement.
-                actions.extend(self.events.distribute(ctx, event.clone(), reach, allowance));
+                actions.extend(self.deliver_in_order(raised, group.flatten(), at));
+                let ctx = ServerContext::new(&self.clients, &self.settings);
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
                     (event.code, &event.source)
@@ -139,6 +147,7 @@ impl ServerState {
                     ));
                 }
                 actions.extend(self.group_event(&event, at));
+                actions.extend(self.deliver_early_events(at));
                 actions
             }
             RaiseRequest::Handler(allowance) => {

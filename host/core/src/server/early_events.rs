@@ -1,0 +1,131 @@
+//! Events that announce a group before this server knows it.
+//!
+//! The library of a leader announces a group by invitation with an event. The decision that makes the
+//! group known comes from the coordinator. Messages between two servers are in order, those of three are
+//! not: a member that heard of the group first would name one that its server does not know. So the event
+//! waits for the group, at the server of the leader and at those of the members. Later events of its source
+//! wait behind it.
+use super::{Action, EventBudget, EventOrigin, ServerContext, ServerState};
+use crate::{MonotonicTime, group::GroupKey, user_scope::UserScope};
+use peal_model::{Event, Proc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Time for which an event waits for its group.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Maximum number of events that wait. With more, none waits any longer.
+const MAX_WAITING: usize = 256;
+
+/// Event that was raised here or at another server, and is to be delivered here.
+#[derive(Debug)]
+pub(super) struct RaisedEvent {
+    pub(super) event: Arc<Event>,
+    pub(super) origin: EventOrigin,
+    pub(super) reach: UserScope,
+    pub(super) allowance: EventBudget,
+}
+
+/// Group that an event waits for, up to a time.
+#[derive(Debug)]
+struct AwaitedGroup {
+    key: GroupKey,
+    until: MonotonicTime,
+}
+
+/// Event that waits for its group, or behind one that does.
+#[derive(Debug)]
+struct WaitingEvent {
+    raised: RaisedEvent,
+    group: Option<AwaitedGroup>,
+}
+
+/// Events that wait, by their sources.
+#[derive(Debug, Default)]
+pub(super) struct EarlyEvents(BTreeMap<Proc, VecDeque<WaitingEvent>>);
+
+impl EarlyEvents {
+    fn push(&mut self, source: Proc, waiting: WaitingEvent) {
+        self.0.entry(source).or_default().push_back(waiting);
+    }
+
+    /// Removes the events that wait no more, in the order of each source.
+    fn take_ready(&mut self, is_over: impl Fn(&AwaitedGroup) -> bool) -> Vec<RaisedEvent> {
+        let is_full = self.0.values().map(VecDeque::len).sum::<usize>() > MAX_WAITING;
+        let mut ready = Vec::new();
+        for waiting in self.0.values_mut() {
+            let goes_on =
+                |first: &WaitingEvent| is_full || first.group.as_ref().is_none_or(&is_over);
+            while waiting.front().is_some_and(goes_on) {
+                ready.extend(waiting.pop_front().map(|first| first.raised));
+            }
+        }
+        self.0.retain(|_, waiting| !waiting.is_empty());
+        ready
+    }
+
+    /// Returns the time at which the next event waits no more.
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
+        let first = self.0.values().filter_map(VecDeque::front);
+        first
+            .filter_map(|waiting| Some(waiting.group.as_ref()?.until))
+            .min()
+    }
+}
+
+impl ServerState {
+    /// Delivers an event, and distributes it if it was raised here; or lets it wait for this group or
+    /// behind other events of its source.
+    pub(super) fn deliver_in_order(
+        &mut self,
+        raised: RaisedEvent,
+        group: Option<GroupKey>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let source = raised.event.source.clone();
+        match source.filter(|source| group.is_some() || self.early.0.contains_key(source)) {
+            Some(source) => {
+                let group = group.map(|key| AwaitedGroup {
+                    key,
+                    until: now + PATIENCE,
+                });
+                self.early.push(source, WaitingEvent { raised, group });
+                self.deliver_early_events(now)
+            }
+            None => self.deliver_raised(raised, now),
+        }
+    }
+
+    /// Delivers the events that wait no more.
+    pub(super) fn deliver_early_events(&mut self, now: MonotonicTime) -> Vec<Action> {
+        let groups = &self.groups;
+        let ready = self
+            .early
+            .take_ready(|awaited| awaited.until <= now || groups.members(&awaited.key).is_some());
+        let delivered = ready
+            .into_iter()
+            .flat_map(|raised| self.deliver_raised(raised, now));
+        delivered.collect()
+    }
+
+    fn deliver_raised(&mut self, raised: RaisedEvent, now: MonotonicTime) -> Vec<Action> {
+        let RaisedEvent {
+            event,
+            origin,
+            reach,
+            allowance,
+        } = raised;
+        match origin {
+            EventOrigin::ThisServer => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.events.distribute(ctx, event, reach, allowance)
+            }
+            EventOrigin::OtherServer(_) => {
+                self.raised_elsewhere((event, origin), reach, allowance, now)
+            }
+        }
+    }
+}
