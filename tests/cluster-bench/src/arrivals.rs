@@ -1,4 +1,4 @@
-//! What all servers of a measurement are told, counted.
+//! Counts of the reports that all servers of a measurement get.
 use anyhow::{Context, Result};
 use peal_cluster::{JoinedServer, ServerKind};
 use peal_core::{group::ServerId, server::InterServerMessage};

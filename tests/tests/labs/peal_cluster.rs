@@ -157,15 +157,16 @@ fn what_slurm_does_not_carry_reaches_other_nodes() {
     check_probes_on(NODES, &lab.slurm, &CLUSTER);
 }
 
-/// Shell commands of eight procs that form groups: `tests/c/group.c`. No release of the C library here lets a proc call that
-/// others add, so that one runs Peal's own client. Groups by invitation are not among them: their members may hear of one
-/// before their servers know it.
-const GROUPS: [&str; 5] = [
+/// Shell commands of eight procs that form groups: `tests/c/group.c` and `invite.c`. No release of the C library here lets a proc call that
+/// others add, so that one runs Peal's own client.
+const GROUPS: [&str; 7] = [
     "exec group whole",
     "exec group part",
     "exec group several",
     "exec group leaves 5",
     "case $PMIX_RANK in 7) exec client bootstrap;; *) exec group bootstrap 7;; esac",
+    "exec invite accept",
+    "exec invite decline 6",
 ];
 
 /// Returns the lines of eight procs of a program, by rank. A proc says how many others were before it in places.
@@ -184,8 +185,10 @@ fn groups_form_over_nodes_as_on_one() {
             "exec client",
             &format!("exec {}", program("peal-grouped").display()),
         );
-        let group = format!("exec {}", c_program("group").display());
-        command = command.replace("exec group", &group);
+        for name in ["group", "invite"] {
+            let path = c_program(name).display().to_string();
+            command = command.replace(&format!("exec {name}"), &format!("exec {path}"));
+        }
         let words = ["sh".to_owned(), "-c".to_owned(), command];
         let here = run(peal(["run", "-n", "8", "--"]).args(&words));
         let there = run_within(JOB_LIMIT, &mut lab.slurm.job(2, &words));
