@@ -453,13 +453,17 @@ pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
 
 /// Returns a name that no other process returns, even in containers that have equal process ids.
 pub fn unique(prefix: &str) -> String {
-    // The keys of this hasher are random.
-    let random = RandomState::new().hash_one(SystemTime::now());
     format!(
         "{prefix}-{}-{:08x}",
         std::process::id(),
-        random & 0xffff_ffff
+        random() & 0xffff_ffff
     )
+}
+
+/// Returns a random number.
+pub fn random() -> u64 {
+    // The keys of this hasher are random.
+    RandomState::new().hash_one(SystemTime::now())
 }
 
 /// Raises the limit of open files to the maximum: each proc needs two or three.

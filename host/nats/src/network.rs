@@ -268,7 +268,7 @@ impl ServerTransport for NatsTransport {
         Box::pin(async move {
             let left = left.wait_for(|phase| *phase == LeavePhase::Left);
             // The others declare a server gone whose record did not get through.
-            let _ = tokio::time::timeout(patience, left).await;
+            let _ = timeout(patience, left).await;
         })
     }
 }
@@ -403,12 +403,13 @@ impl NetworkTask {
         }
     }
 
-    /// Gives up the connection, until the NATS server is reached and fit again.
-    fn lose(&self, session: &mut Session, obstacle: Obstacle) {
+    /// Gives up the connection, until the NATS server is reached and fit again. Returns true if the reason
+    /// is another one than before.
+    fn lose(&self, session: &mut Session, obstacle: Obstacle) -> bool {
         session.writer.drop_pending();
         session.stop_reading();
         self.shared.state().disconnected();
-        self.shared.obstructed(Some(obstacle));
+        self.shared.obstructed(Some(obstacle))
     }
 
     /// Checks the NATS server after a connection was made, and reads the sequence if it is fit. Returns the
@@ -423,11 +424,9 @@ impl NetworkTask {
             }),
         };
         if let Some(problem) = problem {
-            let obstacle = Obstacle::Unfit(problem.clone());
-            if self.shared.obstructed(Some(obstacle.clone())) {
+            if self.lose(session, Obstacle::Unfit(problem.clone())) {
                 tracing::error!(error = %problem, "cluster not joined: the NATS server is not fit");
             }
-            self.lose(session, obstacle);
             return TokioInstant::now() + CHECK_EACH;
         }
         // Before anything is read: what comes meanwhile waits there. A NATS server that was not fit may have

@@ -1,15 +1,12 @@
 //! Cluster of `peal serve`: its network, and what the server shows of it.
+use crate::node;
 use peal_nats::{ClusterAccess, ClusterServerSettings, ClusterStanding, ClusterView, NatsNetwork};
 use peal_server::{
     InProcessNetwork, Metrics, ServerNetwork,
     admin::ClusterPlace,
     metrics::{MetricFamily, MetricKind},
 };
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-    time::SystemTime,
-};
+use std::sync::Arc;
 
 /// Cluster of a server, for what shows it.
 #[derive(Clone)]
@@ -23,13 +20,11 @@ pub fn network(access: Option<ClusterAccess>) -> (Arc<dyn ServerNetwork>, Option
     let Some(access) = access else {
         return (InProcessNetwork::new(), None);
     };
-    // The keys of this hasher are random.
-    let run = RandomState::new().hash_one(SystemTime::now());
     let network = NatsNetwork::new(
         access.clone(),
         ClusterServerSettings::default(),
         env!("CARGO_PKG_VERSION").to_owned(),
-        run,
+        node::random(),
     );
     let view = network.view();
     let access = Arc::new(access);

@@ -334,6 +334,16 @@ impl Cluster {
         }
     }
 
+    /// Returns some living proc with its server; none if all have ended.
+    pub fn some_proc(&mut self) -> Option<(Proc, ServerId)> {
+        let procs = self.peers.iter();
+        let procs: Vec<(Proc, ServerId)> = procs
+            .map(|(proc, (server, _))| (proc.clone(), *server))
+            .collect();
+        let chosen = self.random.below(procs.len());
+        procs.get(chosen).cloned()
+    }
+
     /// Delivers one message, if any is on its way.
     pub fn deliver(&mut self) -> bool {
         let now = self.now;

@@ -93,15 +93,6 @@ impl World {
         }
     }
 
-    fn some_proc(&mut self) -> Option<(Proc, ServerId)> {
-        let procs = self.cluster.peers.iter();
-        let procs: Vec<(Proc, ServerId)> = procs
-            .map(|(proc, (server, _))| (proc.clone(), *server))
-            .collect();
-        let chosen = self.cluster.random.below(procs.len());
-        procs.get(chosen).cloned()
-    }
-
     fn some_keys(&mut self) -> Vec<usize> {
         let many = 1 + self.cluster.random.below(2);
         let mut keys = self.cluster.random.some(&[0, 1, 2], many);
@@ -114,7 +105,7 @@ impl World {
     }
 
     fn publish(&mut self) {
-        let Some((by, server)) = self.some_proc() else {
+        let Some((by, server)) = self.cluster.some_proc() else {
             return;
         };
         let keys = self.some_keys();
@@ -163,7 +154,7 @@ impl World {
     }
 
     fn look_up(&mut self) {
-        let Some((by, server)) = self.some_proc() else {
+        let Some((by, server)) = self.cluster.some_proc() else {
             return;
         };
         let keys = self.some_keys();
@@ -242,7 +233,7 @@ impl World {
     }
 
     fn unpublish(&mut self) {
-        let Some((by, _)) = self.some_proc() else {
+        let Some((by, _)) = self.cluster.some_proc() else {
             return;
         };
         let all = self.cluster.random.percent(30);
@@ -255,7 +246,7 @@ impl World {
     }
 
     fn proc_dies(&mut self) {
-        if let Some((proc, _)) = self.some_proc() {
+        if let Some((proc, _)) = self.cluster.some_proc() {
             self.cluster.die(&proc);
             self.settle();
             let is_gone = |item: &Item| item.by == proc && item.persistence == Persistence::Proc;
@@ -266,7 +257,7 @@ impl World {
 
     /// Ends the part of a job that a server has.
     fn job_ends(&mut self) {
-        let Some((proc, server)) = self.some_proc() else {
+        let Some((proc, server)) = self.cluster.some_proc() else {
             return;
         };
         let nspace = proc.nspace;

@@ -71,17 +71,8 @@ impl World {
         }
     }
 
-    fn some_proc(&mut self) -> Option<(Proc, ServerId)> {
-        let procs = self.cluster.peers.iter();
-        let procs: Vec<(Proc, ServerId)> = procs
-            .map(|(proc, (server, _))| (proc.clone(), *server))
-            .collect();
-        let chosen = self.cluster.random.below(procs.len());
-        procs.get(chosen).cloned()
-    }
-
     fn publish(&mut self) {
-        let Some((by, server)) = self.some_proc() else {
+        let Some((by, server)) = self.cluster.some_proc() else {
             return;
         };
         let key = self.cluster.random.below(3);
@@ -109,11 +100,16 @@ impl World {
     }
 
     fn look_up(&mut self, wait: Option<usize>) {
-        let Some((by, _)) = self.some_proc() else {
+        let Some((by, _)) = self.cluster.some_proc() else {
             return;
         };
         let many = 1 + self.cluster.random.below(2);
         let keys = self.cluster.random.some(&[0, 1, 2], many);
+        self.ask(by, keys, wait);
+    }
+
+    /// Has a proc look up keys, and notes the lookup.
+    fn ask(&mut self, by: Proc, keys: Vec<usize>, wait: Option<usize>) {
         let request = look_up(&keys, Range::Session, wait);
         self.lookups.push(Lookup {
             call: self.cluster.request(&by, request),
@@ -125,7 +121,7 @@ impl World {
     }
 
     fn unpublish(&mut self) {
-        let Some((by, _)) = self.some_proc() else {
+        let Some((by, _)) = self.cluster.some_proc() else {
             return;
         };
         let key = self.cluster.random.below(3);
@@ -145,7 +141,7 @@ impl World {
     }
 
     fn proc_dies(&mut self) {
-        if let Some((proc, _)) = self.some_proc() {
+        if let Some((proc, _)) = self.cluster.some_proc() {
             self.cluster.die(&proc);
         }
     }
@@ -261,15 +257,7 @@ impl World {
             procs.insert(*server, proc.clone());
         }
         for by in procs.into_values() {
-            let keys = vec![0, 1, 2];
-            let request = look_up(&keys, Range::Session, None);
-            self.lookups.push(Lookup {
-                call: self.cluster.request(&by, request),
-                by,
-                keys,
-                begun: self.step,
-                answered: None,
-            });
+            self.ask(by, vec![0, 1, 2], None);
         }
     }
 
