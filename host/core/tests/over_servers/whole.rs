@@ -163,7 +163,7 @@ impl World {
             }
             85..88 => {
                 let proc = self.any_proc();
-                // The last one tells at the end what was missed.
+                // Some have to tell at the end what others have missed.
                 if self.cluster.peers.len() > 4 {
                     self.cluster.die(&proc);
                 }
@@ -184,15 +184,16 @@ impl World {
         }
     }
 
-    /// Lets all come to rest. Then a proc of each server tells what others have missed of it.
+    /// Lets all come to rest. Then two procs of each server raise events, so that each proc gets one of another, which
+    /// tells it how many it has missed.
     fn end(&mut self) {
         self.cluster.pass(20_000);
         let servers: Vec<ServerId> = self.cluster.servers.keys().copied().collect();
         for server in servers {
             let procs = self.cluster.peers.iter();
-            let mut there = procs.filter(|(_, (at, _))| *at == server);
-            if let Some((proc, _)) = there.next() {
-                let proc = proc.clone();
+            let there = procs.filter(|(_, (at, _))| *at == server).take(2);
+            let there: Vec<Proc> = there.map(|(proc, _)| proc.clone()).collect();
+            for proc in there {
                 self.raise(&proc);
                 self.cluster.pass(1_000);
             }
