@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Time for which an event waits for its group.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Maximum number of events that wait. With more, none waits any longer.
 const MAX_WAITING: usize = 256;
