@@ -1,26 +1,29 @@
 //! A NATS server with the files of a cluster, for servers that meet on it.
 use crate::{daemon::Place, peal, run, test_servers, until};
+use peal_nats::ClusterAccess;
 use std::{
     fs::{self, File},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
+    time::Duration,
 };
 
 /// Files of cluster `site`, in a temporary directory.
-pub struct SiteFiles {
+struct SiteFiles {
     dir: tempfile::TempDir,
 }
 
 impl SiteFiles {
-    /// Makes the files for one NATS server and these nodes.
-    pub fn new(server: &str, nodes: &[&str]) -> SiteFiles {
+    /// Makes the files for these NATS servers and nodes.
+    fn new(servers: &[String], nodes: &[&str]) -> SiteFiles {
         let files = SiteFiles {
             dir: tempfile::tempdir().unwrap(),
         };
         let mut init = files.init();
-        init.args(["--name", "site", "--server", server]);
+        init.args(["--name", "site"]);
+        init.args(servers.iter().flat_map(|server| ["--server", server]));
         init.args(nodes.iter().flat_map(|node| ["--node", node]));
         run(&mut init).expect_status(0);
         files
@@ -33,21 +36,32 @@ impl SiteFiles {
     }
 
     /// Returns their directory.
-    pub fn path(&self) -> PathBuf {
+    fn path(&self) -> PathBuf {
         self.dir.path().join("cluster")
     }
 
     /// Returns the directory of a node's files.
-    pub fn of_node(&self, node: &str) -> PathBuf {
+    fn of_node(&self, node: &str) -> PathBuf {
         self.path().join("nodes").join(node)
     }
 }
 
-/// Cluster `site` with one NATS server on this machine.
+/// Cluster `site` with NATS servers on this machine.
 pub struct NatsSite {
     files: SiteFiles,
+    servers: Vec<NatsServer>,
+}
+
+/// NATS server of a cluster, which may have ended.
+struct NatsServer {
     port: u16,
-    server: Option<Child>,
+    process: Option<Child>,
+}
+
+impl NatsServer {
+    fn address(&self) -> String {
+        format!("tls://127.0.0.1:{}", self.port)
+    }
 }
 
 /// Returns a port that had no listener a moment ago, below those that the system gives to connections.
@@ -72,63 +86,124 @@ impl Drop for NatsSite {
 }
 
 impl NatsSite {
-    /// Makes the files for these nodes, starts the NATS server and sets the streams up.
+    /// Makes the files for these nodes, starts a NATS server and sets the streams up.
     pub fn start(nodes: &[&str]) -> NatsSite {
-        let port = free_port();
+        NatsSite::of_servers(1, nodes)
+    }
+
+    /// Does the same with this number of NATS servers.
+    pub fn of_servers(number: usize, nodes: &[&str]) -> NatsSite {
+        let servers: Vec<NatsServer> = (0..number)
+            .map(|_| NatsServer {
+                port: free_port(),
+                process: None,
+            })
+            .collect();
+        let addresses: Vec<String> = servers.iter().map(NatsServer::address).collect();
         let mut site = NatsSite {
-            files: SiteFiles::new(&format!("tls://127.0.0.1:{port}"), nodes),
-            port,
-            server: None,
+            files: SiteFiles::new(&addresses, nodes),
+            servers,
         };
         site.start_again();
-        run(site.files.init().arg("--apply")).expect_status(0);
+        site.set_up();
         site
     }
 
-    fn server_directory(&self) -> PathBuf {
-        self.files
-            .path()
-            .join(format!("servers/127.0.0.1-{}", self.port))
-    }
-
-    /// Starts the NATS server, and waits until it listens.
-    pub fn start_again(&mut self) {
-        let directory = self.server_directory();
-        let mut command = Command::new(nats_server());
-        command
-            .args(["-c", "nats-server.conf"])
-            .current_dir(&directory)
-            .stdin(Stdio::null())
-            .stderr(File::create(directory.join("log")).unwrap());
-        let mut server = command.spawn().unwrap();
-        until("the NATS server listens", || {
-            let log = || fs::read_to_string(directory.join("log")).unwrap();
-            assert!(server.try_wait().unwrap().is_none(), "{}", log());
-            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+    /// Sets the streams up, as soon as the NATS servers have elected leaders.
+    pub fn set_up(&self) {
+        until("the streams are set up", || {
+            run(self.files.init().arg("--apply")).status == Some(0)
         });
-        self.server = Some(server);
     }
 
-    /// Kills the NATS server if it runs.
-    pub fn kill(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            server.kill().unwrap();
-            server.wait().unwrap();
+    fn server_directory(&self, port: u16) -> PathBuf {
+        self.files.path().join(format!("servers/127.0.0.1-{port}"))
+    }
+
+    /// Starts the NATS servers that do not run, and waits until they listen.
+    pub fn start_again(&mut self) {
+        let files = self.files.path();
+        for NatsServer { port, process } in &mut self.servers {
+            if process.is_some() {
+                continue;
+            }
+            let directory = files.join(format!("servers/127.0.0.1-{port}"));
+            let mut command = Command::new(nats_server());
+            command
+                .args(["-c", "nats-server.conf"])
+                .current_dir(&directory)
+                .stdin(Stdio::null())
+                .stderr(File::create(directory.join("log")).unwrap());
+            let mut server = command.spawn().unwrap();
+            until("the NATS server listens", || {
+                let log = || fs::read_to_string(directory.join("log")).unwrap();
+                assert!(server.try_wait().unwrap().is_none(), "{}", log());
+                TcpStream::connect(("127.0.0.1", *port)).is_ok()
+            });
+            *process = Some(server);
         }
+    }
+
+    /// Kills the NATS servers that run.
+    pub fn kill(&mut self) {
+        for server in 0..self.servers.len() {
+            self.kill_one(server);
+        }
+    }
+
+    /// Kills one of the NATS servers if it runs.
+    pub fn kill_one(&mut self, server: usize) {
+        if let Some(mut process) = self.servers[server].process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Removes all that the NATS servers have stored. They must not run.
+    pub fn wipe(&self) {
+        for server in &self.servers {
+            fs::remove_dir_all(self.server_directory(server.port).join("jetstream")).unwrap();
+        }
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.servers.iter().map(NatsServer::address).collect()
     }
 
     /// Returns the section of a node with the files of a directory.
     pub fn section_with(&self, node: &str, files: &Path) -> String {
         format!(
-            "[cluster]\nname = \"site\"\nnode = {node:?}\nservers = [\"tls://127.0.0.1:{}\"]\ncredentials = {:?}\nca = {:?}\n",
-            self.port,
+            "[cluster]\nname = \"site\"\nnode = {node:?}\nservers = {:?}\ncredentials = {:?}\nca = {:?}\n",
+            self.addresses(),
             files.join("node.seed"),
             files.join("ca.pem")
         )
     }
 
+    /// Returns the connection of a node.
+    pub fn access(&self, node: &str) -> ClusterAccess {
+        let files = self.files.of_node(node);
+        ClusterAccess {
+            cluster: "site".parse().unwrap(),
+            node: node.parse().unwrap(),
+            servers: self
+                .addresses()
+                .iter()
+                .map(|address| address.parse().unwrap())
+                .collect(),
+            credentials: files.join("node.seed"),
+            ca: Some(files.join("ca.pem")),
+            timeout: Duration::from_secs(5),
+        }
+    }
+
     /// Makes the place of a node's server, which owns its files.
     pub fn place(&self, node: &str) -> Place {
+        self.place_with(node, |_| String::new())
+    }
+
+    /// Makes the place of a node's server with more of its configuration.
+    pub fn place_with(&self, node: &str, more: impl FnOnce(&Place) -> String) -> Place {
         let place = Place::new();
         let files = place.path("cluster");
         fs::create_dir(&files).unwrap();
@@ -138,7 +213,8 @@ impl NatsSite {
         let mut owned = Command::new("chown");
         owned.arg("-R").arg("--reference").arg(place.path("."));
         run(owned.arg(&files)).expect_status(0);
-        place.configure(&self.section_with(node, &files));
+        let section = self.section_with(node, &files);
+        place.configure(&format!("{section}{}", more(&place)));
         place
     }
 }

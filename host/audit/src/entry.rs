@@ -176,7 +176,7 @@ pub struct AdmissionDenial {
     /// The first target procs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Proc>,
-    /// The address of a refused connection's peer.
+    /// The address of a refused connection's peer, or the sender of a refused message of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The cause in a few words, equal for all denials with that cause.

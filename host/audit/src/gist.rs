@@ -140,9 +140,16 @@ impl AdmissionDenial {
             status,
             targets,
             reason,
+            from,
             cause,
             ..
         } = self;
+        let what = match (hook, from) {
+            (Some(hook), _) => shortened(hook),
+            // Refused connections have the hook, too.
+            (None, Some(from)) => format!("a message of {}", shortened(from)),
+            (None, None) => "a request".to_owned(),
+        };
         // The most specific text comes first: the reason, then the cause, then the status.
         let why = match (shortened(reason), status, cause) {
             (reason, _, Some(cause)) if reason.is_empty() => cause.clone(),
@@ -150,7 +157,7 @@ impl AdmissionDenial {
             (reason, ..) => reason,
         };
         Gist {
-            what: hook.as_deref().map_or("a request".to_owned(), shortened),
+            what,
             targets: targets.clone(),
             by: by.as_deref().map_or("the server".to_owned(), decided_by),
             why,

@@ -1,6 +1,7 @@
 //! Network between the servers of one process: in production one, in tests several.
 use crate::{
-    JoinedServer, LeaveFuture, ServerKind, ServerNetwork, ServerTransport, backlog::Backlog,
+    JoinedServer, LeaveFuture, RefusedSender, ServerKind, ServerNetwork, ServerTransport,
+    backlog::Backlog,
 };
 use peal_core::{group::ServerId, server::InterServerMessage, user_scope::UserScope};
 use peal_model::Event;
@@ -93,6 +94,10 @@ impl ServerTransport for InProcessTransport {
 
     fn send(&self, to: ServerId, message: InterServerMessage) {
         locked(&self.network).send(self.me, to, message);
+    }
+
+    fn sender(&self, server: ServerId) -> RefusedSender {
+        RefusedSender::Server(server)
     }
 
     fn room(&self, of: ServerId) {

@@ -33,5 +33,7 @@ pub use output::{ClusterOutput, ClusterWarning, ServerNotice};
 pub use received::ReceivedMessages;
 pub use sent::{MessageRange, MessageSeq, SentMessages, SentPart, StreamLimits, WindowFull};
 pub use server::{ClusterServer, ClusterServerSettings};
-pub use transport::{JoinedServer, LeaveFuture, ServerKind, ServerNetwork, ServerTransport};
+pub use transport::{
+    JoinedServer, LeaveFuture, RefusedSender, ServerKind, ServerNetwork, ServerTransport,
+};
 pub use version::ProtocolVersion;

@@ -24,6 +24,9 @@ pub struct LivenessSettings {
     pub gone_after_each: Duration,
     /// Maximum of that further silence.
     pub max_gone_after_each: Duration,
+    /// Delay of this server's own beat that shows that it was stopped or had no processor: what it has not
+    /// heard meanwhile says nothing about others.
+    pub held_up_after: Duration,
 }
 
 impl Default for LivenessSettings {
@@ -35,6 +38,7 @@ impl Default for LivenessSettings {
             observers: 4,
             gone_after_each: Duration::from_millis(50),
             max_gone_after_each: Duration::from_secs(10),
+            held_up_after: Duration::from_secs(2),
         }
     }
 }
@@ -60,8 +64,8 @@ enum NetworkConnection {
 ///
 /// The servers with the lowest numbers, the observers, hear all. A server is declared gone by the lowest
 /// observer that is heard of, and all observers by any other server. Nobody declares anybody gone while it
-/// is not connected to the network, or shortly after: what it has not heard then says nothing about
-/// others.
+/// is not connected to the network or has missed beats, or shortly after: what it has not heard then says
+/// nothing about others.
 #[derive(Debug)]
 pub struct Liveness {
     me: ServerId,
@@ -86,7 +90,7 @@ impl Liveness {
         }
     }
 
-    /// Notes that the network is reached.
+    /// Notes that the network is reached, or that beats were missed until now.
     pub fn connect(&mut self, now: MonotonicTime) {
         self.connection = NetworkConnection::Since(now);
     }

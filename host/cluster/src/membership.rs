@@ -206,7 +206,9 @@ impl Membership {
         let holder = self.members.get(&id).map(|holder| &holder.node);
         match (present, holder) {
             (Some(present), _) if present == id => return Ok(Vec::new()),
-            (Some(_), _) | (None, Some(_)) => return refusal,
+            (_, Some(_)) => return refusal,
+            // It was on its way when a later server of the node joined.
+            (Some(_), None) => return Ok(Vec::new()),
             (None, None) => {}
         }
         let is_gone = self.gone.contains_key(&writer)

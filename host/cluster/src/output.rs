@@ -1,11 +1,12 @@
 //! Results of the calls of a server of a cluster: work for the network and the server, and warnings.
 use crate::{
     FrameRefusal, HeardServers, MembershipRecord, MisdirectedFrame, ProtocolVersion,
-    RecordPosition, RecordRefusal, ServerKind,
+    RecordPosition, RecordRefusal, RefusedSender, ServerKind,
 };
 use peal_core::{group::ServerId, server::InterServerMessage};
 use peal_frames::CodecError;
 use peal_model::NodeName;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Result of a call of [`ClusterServer`](crate::ClusterServer), to be carried out in order.
@@ -142,6 +143,12 @@ pub enum ClusterWarning {
         /// Minor version of its protocol.
         minor: u8,
     },
+    /// This server was stopped or had no processor for this time.
+    #[error(
+        "this server was held up for {} ms, and declares no other one gone for a while",
+        .0.as_millis()
+    )]
+    HeldUp(Duration),
     /// This server was declared gone, and joins again.
     #[error("other servers have declared this one gone; it joins again")]
     DeclaredGone,
@@ -153,4 +160,27 @@ pub enum ClusterWarning {
         "another process has joined as node {0}; this server stays alone until it is started again"
     )]
     Superseded(NodeName),
+}
+
+impl ClusterWarning {
+    /// Returns the sender of what was refused; `None` for a warning about something else.
+    pub fn refused_sender(&self) -> Option<RefusedSender> {
+        match self {
+            ClusterWarning::Frame { node, .. }
+            | ClusterWarning::ForeignSender { node, .. }
+            | ClusterWarning::Record { node, .. }
+            | ClusterWarning::RecordRefused { node, .. } => Some(RefusedSender::Node(node.clone())),
+            ClusterWarning::Message { from, .. } | ClusterWarning::TooLong { from, .. } => {
+                Some(RefusedSender::Server(*from))
+            }
+            // After a server has left, frames of it may still be on their way.
+            ClusterWarning::Misdirected { .. }
+            | ClusterWarning::Encoding(_)
+            | ClusterWarning::Incompatible { .. }
+            | ClusterWarning::HeldUp(_)
+            | ClusterWarning::DeclaredGone
+            | ClusterWarning::SequenceLost
+            | ClusterWarning::Superseded(_) => None,
+        }
+    }
 }

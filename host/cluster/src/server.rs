@@ -14,6 +14,7 @@ use peal_model::{Event, NodeName};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 /// Bytes of a frame beside those of a part of a message.
@@ -146,6 +147,13 @@ impl ClusterServer {
         if let Enrollment::Member(member) = &mut self.enrollment {
             member.liveness.connect(now);
             member.judged.clear();
+        }
+    }
+
+    /// Notes that beats of others may have been dropped before this server heard them.
+    pub fn beats_missed(&mut self, now: MonotonicTime) {
+        if let Enrollment::Member(member) = &mut self.enrollment {
+            member.liveness.connect(now);
         }
     }
 
@@ -562,6 +570,14 @@ impl ClusterServer {
         };
         member.links.elapse(now);
         if member.beat_at <= now {
+            if member.beat_at + self.settings.liveness.held_up_after <= now {
+                member.liveness.connect(now);
+                let late = now.0.saturating_sub(member.beat_at.0);
+                self.outputs
+                    .push_back(PendingOutput::Whole(ClusterOutput::Warn(
+                        ClusterWarning::HeldUp(Duration::from_millis(late)),
+                    )));
+            }
             member.beat_at = now + self.settings.liveness.beat_each;
             if is_following {
                 self.outputs

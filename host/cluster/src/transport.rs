@@ -1,8 +1,8 @@
 //! Interfaces between a server and the network on which it meets others.
 use peal_core::{group::ServerId, server::InterServerMessage, user_scope::UserScope};
-use peal_model::Event;
+use peal_model::{Event, NodeName};
 use serde::{Deserialize, Serialize};
-use std::{pin::Pin, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc};
 
 /// Service of a server for the others.
 #[derive(
@@ -22,6 +22,27 @@ impl ServerKind {
         match self {
             ServerKind::Node => "node",
             ServerKind::Gateway => "gateway",
+        }
+    }
+}
+
+/// Sender of a message that was refused, as far as it is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RefusedSender {
+    /// The server of a node, whose key the message was sent with.
+    Node(NodeName),
+    /// A server whose node is not known.
+    Server(ServerId),
+    /// Some server of the cluster.
+    Unknown,
+}
+
+impl fmt::Display for RefusedSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RefusedSender::Node(node) => write!(f, "node {node}"),
+            RefusedSender::Server(id) => write!(f, "server {}", id.0),
+            RefusedSender::Unknown => f.write_str("another server"),
         }
     }
 }
@@ -48,6 +69,9 @@ pub trait ServerTransport: Send + Sync + 'static {
 
     /// Tells that this server has room again for messages of another one.
     fn room(&self, of: ServerId);
+
+    /// Returns another server as the sender of a refused message, with its node if that is known.
+    fn sender(&self, server: ServerId) -> RefusedSender;
 
     /// Leaves the network. The others have learned that when the future ends; it need not be polled.
     fn leave(&self) -> LeaveFuture;
@@ -80,6 +104,9 @@ pub trait JoinedServer: Send + Sync + 'static {
 
     /// Passes on one of the last messages of a server that is about to leave, in any case.
     fn last_message(&self, from: ServerId, message: InterServerMessage);
+
+    /// Reports something that another server sent and the network refused, with the reason.
+    fn message_refused(&self, from: RefusedSender, reason: &str);
 
     /// Returns the maximum bytes of the messages of one other server that wait here.
     fn max_server_inbox_bytes(&self) -> usize;

@@ -134,6 +134,8 @@ struct World {
     delivered: BTreeMap<Way, Vec<u64>>,
     /// All numbers of servers, with their nodes.
     ids: BTreeMap<ServerId, usize>,
+    /// The node of each join in the sequence, by the number that the server gets.
+    joins: BTreeMap<ServerId, usize>,
     /// Time at which something of a node came to another one, by both.
     heard_at: BTreeMap<(usize, usize), u64>,
 }
@@ -201,6 +203,7 @@ impl World {
             sent: BTreeMap::new(),
             delivered: BTreeMap::new(),
             ids: BTreeMap::new(),
+            joins: BTreeMap::new(),
             heard_at: BTreeMap::new(),
         }
     }
@@ -362,6 +365,9 @@ impl World {
                 }
             }
             ClusterOutput::Write(record) => {
+                if let MembershipRecord::Gone(servers) = &record {
+                    self.check_verdict(number, servers);
+                }
                 let process = self.nodes[number].process.as_ref().unwrap();
                 let since = process.connected_at;
                 self.carry(number, number, Carried::Write(record, since));
@@ -407,11 +413,13 @@ impl World {
     }
 
     fn write(&mut self, number: usize, record: &MembershipRecord) {
-        if let MembershipRecord::Gone(servers) = record {
-            self.check_verdict(number, servers);
-        }
         let is_verdict = matches!(record, MembershipRecord::Gone(_));
         self.store(number, is_verdict, encode_record(record).unwrap());
+        if let MembershipRecord::Joined(_) = record {
+            // The server may be killed before it is told its number.
+            self.joins
+                .insert(ServerId(u32::try_from(self.last).unwrap()), number);
+        }
     }
 
     fn store(&mut self, number: usize, is_verdict: bool, bytes: Vec<u8>) {
@@ -433,7 +441,7 @@ impl World {
             return;
         };
         for id in servers.intersection(&process.others) {
-            let heard_at = self.heard_at.get(&(self.ids[id], writer));
+            let heard_at = self.heard_at.get(&(self.joins[id], writer));
             let silent = self.now - heard_at.copied().unwrap_or_default();
             assert!(silent >= 15_000, "{id:?} was heard of {silent} ms ago");
             assert!(self.now - process.connected_at >= 15_000);
@@ -771,4 +779,37 @@ fn server_of_another_major_version_is_left_out_by_name() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// The beats of others may wait for a server that could not run.
+#[test]
+fn server_that_was_held_up_judges_after_further_silence() {
+    let mut world = World::new(1, 0);
+    for number in 0..2 {
+        world.run(Step::Start(number));
+        world.run(Step::Pass(1000));
+    }
+    let later = MonotonicTime(world.now + 30_000);
+    let server = &mut world.nodes[0].process.as_mut().unwrap().server;
+    let mut outputs_at = |at: MonotonicTime| -> Vec<ClusterOutput> {
+        server.elapse(at);
+        std::iter::from_fn(|| server.next_output()).collect()
+    };
+    let judges = |outputs: &[ClusterOutput]| {
+        let mut outputs = outputs.iter();
+        outputs.any(|output| {
+            matches!(output, ClusterOutput::Write(MembershipRecord::Gone(gone)) if !gone.is_empty())
+        })
+    };
+    let outputs = outputs_at(later);
+    assert!(!judges(&outputs), "{outputs:?}");
+    let held_up = |output: &ClusterOutput| matches!(output, ClusterOutput::Warn(ClusterWarning::HeldUp(by)) if by.as_secs() >= 29);
+    assert!(outputs.iter().any(held_up), "{outputs:?}");
+    let judged = (1..=20).map(|second| judges(&outputs_at(later + Duration::from_secs(second))));
+    let judged: Vec<bool> = judged.collect();
+    assert_eq!(
+        judged.iter().position(|judged| *judged),
+        Some(14),
+        "{judged:?}"
+    );
 }

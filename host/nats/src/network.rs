@@ -10,8 +10,8 @@ use async_nats::{Event, Message, Subscriber, header::NATS_SEQUENCE};
 use futures_util::{FutureExt, Stream, StreamExt, stream::SelectAll};
 use peal_cluster::{
     ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
-    JoinedServer, JoiningServer, LeaveFuture, ProtocolVersion, RecordPosition, ServerKind,
-    ServerNetwork, ServerNotice, ServerTransport,
+    JoinedServer, JoiningServer, LeaveFuture, ProtocolVersion, RecordPosition, RefusedSender,
+    ServerKind, ServerNetwork, ServerNotice, ServerTransport,
 };
 use peal_core::{
     MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
@@ -19,10 +19,7 @@ use peal_core::{
 use peal_model::Event as PmixEvent;
 use std::{
     future,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 use tokio::{
@@ -50,6 +47,9 @@ const SEQUENCED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of messages of one subscription that are processed before others.
 const MAX_AT_ONCE: usize = 64;
+
+/// Maximum number of beats that are processed before a look at who is silent.
+const MAX_BEATS_AT_ONCE: usize = 4096;
 
 /// Time limit of the checks of a NATS server, and time between two checks of one that is not fit.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -108,7 +108,6 @@ pub(crate) struct Shared {
     /// Signals outputs of the state to the task.
     wake: Notify,
     left: watch::Sender<LeavePhase>,
-    refused_frames: AtomicU64,
 }
 
 /// Reason for which a server does not meet others.
@@ -145,14 +144,18 @@ impl Shared {
         }
     }
 
+    /// Returns another server as the sender of a refused message.
+    fn sender(&self, server: ServerId) -> RefusedSender {
+        let state = self.state();
+        let member = state.membership().member(server);
+        member.map_or(RefusedSender::Server(server), |member| {
+            RefusedSender::Node(member.node.clone())
+        })
+    }
+
     /// Returns the number of servers in the cluster.
     pub(crate) fn servers(&self) -> usize {
         self.state().membership().members().count()
-    }
-
-    /// Returns the number of messages that were refused.
-    pub(crate) fn refused_messages(&self) -> u64 {
-        self.refused_frames.load(Ordering::Relaxed)
     }
 
     /// Returns true unless a check of the NATS server has failed.
@@ -215,7 +218,6 @@ impl ServerNetwork for NatsNetwork {
             started: Instant::now(),
             wake: Notify::new(),
             left: watch::Sender::new(LeavePhase::Member),
-            refused_frames: AtomicU64::new(0),
         });
         self.view.follow(shared.clone());
         let task = NetworkTask {
@@ -248,6 +250,10 @@ impl ServerTransport for NatsTransport {
     fn send(&self, to: ServerId, message: InterServerMessage) {
         self.shared
             .change(|state, now| state.send(to, message, now));
+    }
+
+    fn sender(&self, server: ServerId) -> RefusedSender {
+        self.shared.sender(server)
     }
 
     fn room(&self, of: ServerId) {
@@ -366,6 +372,7 @@ impl NetworkTask {
                     }
                     // What was dropped is asked for again: frames by the links, records here.
                     Some(Event::SlowConsumer(_)) => {
+                        self.shared.state().beats_missed(self.shared.now());
                         session.forget_sequenced();
                         look = self.look(session).await;
                     }
@@ -393,6 +400,13 @@ impl NetworkTask {
                 Some(message) = session.beats.next() => self.beat(session, &message),
                 () = self.shared.wake.notified() => {}
                 () = elapsed(due) => {
+                    // Who has sent a beat must not be declared gone because it was not read.
+                    for _ in 0..MAX_BEATS_AT_ONCE {
+                        let Some(message) = ready(&mut session.beats) else {
+                            break;
+                        };
+                        self.beat(session, &message);
+                    }
                     let now = self.shared.now();
                     self.shared.state().elapse(now);
                 }
@@ -499,7 +513,7 @@ impl NetworkTask {
                 state.record(record.at, writer, &record.bytes, now);
             }
             Ok(_) | Err(_) => {
-                self.refuse(&format!("record under subject {}", record.subject));
+                self.refuse_subject(&record.subject);
                 self.shared.state().skip(record.at);
             }
         }
@@ -545,7 +559,7 @@ impl NetworkTask {
                 self.shared.state().frame(from, &message.payload, now);
             }
             // Stored messages may come under their own subjects.
-            Ok(_) | Err(_) => self.refuse(&format!("message under subject {}", message.subject)),
+            Ok(_) | Err(_) => self.refuse_subject(&message.subject),
         }
     }
 
@@ -567,7 +581,7 @@ impl NetworkTask {
             ),
         ) = (sequence(message), subject)
         else {
-            self.refuse(&format!("record under subject {}", message.subject));
+            self.refuse_subject(&message.subject);
             return RecordArrival::InOrder;
         };
         let mut state = self.shared.state();
@@ -580,13 +594,10 @@ impl NetworkTask {
         RecordArrival::InOrder
     }
 
-    /// Counts and traces a message that no server of this version sends.
-    fn refuse(&self, reason: &str) {
-        let count = self.shared.refused_frames.fetch_add(1, Ordering::Relaxed);
-        // One line for each power of two: a flood does not fill the log.
-        if count.is_power_of_two() || count == 0 {
-            tracing::warn!(reason, count = count + 1, "message of the cluster refused");
-        }
+    /// Refuses a message under a subject that no message has there.
+    fn refuse_subject(&self, subject: &str) {
+        let reason = format!("{subject:?} is no subject of messages for this server");
+        self.server.message_refused(RefusedSender::Unknown, &reason);
     }
 
     /// Carries out the results of the state in their order.
@@ -643,8 +654,17 @@ impl NetworkTask {
             ClusterWarning::Superseded(_) => tracing::error!(%warning, "cluster left"),
             ClusterWarning::DeclaredGone
             | ClusterWarning::SequenceLost
+            | ClusterWarning::Encoding(_)
+            | ClusterWarning::HeldUp(_)
             | ClusterWarning::Incompatible { .. } => tracing::warn!(%warning, "cluster"),
-            other => self.refuse(&other.to_string()),
+            other => {
+                let from = match other.refused_sender() {
+                    Some(RefusedSender::Server(id)) => self.shared.sender(id),
+                    Some(from) => from,
+                    None => RefusedSender::Unknown,
+                };
+                self.server.message_refused(from, &other.to_string());
+            }
         }
     }
 

@@ -40,9 +40,4 @@ impl ClusterView {
     pub fn servers(&self) -> usize {
         self.0.get().map_or(0, |shared| shared.servers())
     }
-
-    /// Returns the number of messages that were refused, because no server may send them.
-    pub fn refused_messages(&self) -> u64 {
-        self.0.get().map_or(0, |shared| shared.refused_messages())
-    }
 }

@@ -13,6 +13,7 @@ use crate::{
     hosted::Hosted,
     metrics::Metrics,
     monitor::MonitorWorker,
+    networked_server::RefusedMessages,
     notice::{Notice, Notices},
     outbox::{Full, Outbox, Outgoing},
     packing::Packing,
@@ -96,8 +97,7 @@ pub(crate) struct Actor {
     pub(crate) refused_puts: TraceRateLimit,
     /// Limit of the log lines about published data that could not be restored.
     pub(crate) lost_publications: TraceRateLimit,
-    /// Limit of the log lines about refused messages of other servers.
-    pub(crate) refused_messages: TraceRateLimit,
+    pub(crate) refused_messages: Arc<RefusedMessages>,
 }
 
 impl Actor {
@@ -612,15 +612,8 @@ impl Actor {
                 });
             }
             Action::MessageRefused { from, refusal } => {
-                self.metrics.counters().server_messages_refused.count();
-                match self.refused_messages.allow(Instant::now()) {
-                    Some(left_out) => {
-                        tracing::warn!(from = from.0, %refusal, left_out, "message of another server refused")
-                    }
-                    None => {
-                        tracing::debug!(from = from.0, %refusal, "message of another server refused")
-                    }
-                }
+                let from = self.transport.sender(from);
+                self.refused_messages.refuse(&from, &refusal.to_string());
             }
             Action::PutRefused { proc, refusal } => {
                 self.metrics.counters().puts_refused.count();

@@ -9,7 +9,7 @@ use crate::{
     process_watch::TooManyProcesses,
     server_inbox::{InboxCharge, InboxLimits, ServerInbox},
 };
-use peal_cluster::{JoinedServer, ServerKind};
+use peal_cluster::ServerKind;
 use peal_core::{
     defaults::Defaults,
     group::{GroupKey, GroupOperation, HostGroupAnswer, ServerId},
@@ -227,7 +227,7 @@ pub(crate) enum ActorMessage {
 #[derive(Clone)]
 pub struct ServerHandle {
     internal: mpsc::UnboundedSender<ActorMessage>,
-    inbox: ServerInbox,
+    pub(crate) inbox: ServerInbox,
 }
 
 impl ServerHandle {
@@ -546,49 +546,4 @@ pub(crate) fn queues(limits: InboxLimits) -> (Queues, ActorInbox) {
             handler_requests,
         },
     )
-}
-
-impl JoinedServer for ServerHandle {
-    fn enroll(&self, id: ServerId) {
-        self.send(ActorMessage::Enrolled(id));
-    }
-
-    fn server_joined(&self, id: ServerId, kind: ServerKind) {
-        self.send(ActorMessage::ServerJoined(id, kind));
-    }
-
-    fn server_left(&self, id: ServerId) {
-        self.send(ActorMessage::ServerLeft(id));
-    }
-
-    fn server_message(
-        &self,
-        from: ServerId,
-        message: InterServerMessage,
-    ) -> Result<(), Box<InterServerMessage>> {
-        match self.inbox.reserve(from, message.bytes()) {
-            Some(charge) => {
-                self.send(ActorMessage::Server {
-                    from,
-                    message,
-                    charge,
-                });
-                Ok(())
-            }
-            None => Err(Box::new(message)),
-        }
-    }
-
-    fn last_message(&self, from: ServerId, message: InterServerMessage) {
-        let charge = self.inbox.charge(from, message.bytes());
-        self.send(ActorMessage::Server {
-            from,
-            message,
-            charge,
-        });
-    }
-
-    fn max_server_inbox_bytes(&self) -> usize {
-        self.inbox.limits().server
-    }
 }

@@ -31,6 +31,7 @@ mod jobs;
 mod listening;
 pub mod metrics;
 mod monitor;
+mod networked_server;
 mod node_data;
 mod notice;
 mod open_requests;

@@ -17,6 +17,7 @@ use crate::{
     listening::{accept, listen, report},
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
+    networked_server::{NetworkedServer, RefusedMessages},
     notice::Notices,
     outbox_share::OutboxLimits,
     packing::Packing,
@@ -220,8 +221,17 @@ impl Server {
             shadows.clone(),
         );
         let view = chains.view();
+        let refused_messages = Arc::new(RefusedMessages {
+            audit: parts.audit.clone(),
+            metrics: metrics.clone(),
+            lines: TraceRateLimit::new(BETWEEN_REFUSALS),
+        });
         // Messages of other servers wait in the queue until the task of the actor runs.
-        let transport = parts.network.join(Arc::new(handle.clone()), settings.duty);
+        let joined = Arc::new(NetworkedServer {
+            handle: handle.clone(),
+            refused: refused_messages.clone(),
+        });
+        let transport = parts.network.join(joined, settings.duty);
         let gateways = Gateways::new(transport.clone(), settings.duty);
         let limits = settings.core.decisions;
         let pool = &parts.pools.policies;
@@ -319,7 +329,7 @@ impl Server {
             handle: handle.clone(),
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
             lost_publications: TraceRateLimit::new(BETWEEN_REFUSALS),
-            refused_messages: TraceRateLimit::new(BETWEEN_REFUSALS),
+            refused_messages,
         };
         let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, runtime_busy()));
         let user_shares = Arc::new(UserShares::new(shares, identity.uid, pacer.clone()));

@@ -1,6 +1,6 @@
 //! Counts of the reports that all servers of a measurement get.
 use anyhow::{Context, Result};
-use peal_cluster::{JoinedServer, ServerKind};
+use peal_cluster::{JoinedServer, RefusedSender, ServerKind};
 use peal_core::{group::ServerId, server::InterServerMessage};
 use std::{
     sync::{
@@ -148,6 +148,8 @@ impl JoinedServer for CountingServer {
             self.arrivals.count_event();
         }
     }
+
+    fn message_refused(&self, _from: RefusedSender, _reason: &str) {}
 
     fn max_server_inbox_bytes(&self) -> usize {
         64 << 20

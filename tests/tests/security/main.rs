@@ -1,6 +1,7 @@
 //! Policies, identities, malformed input and attacks.
 mod attacks;
 mod client_input;
+mod compromised_node;
 mod confinement;
 mod control_policies;
 mod fake_server;

@@ -51,12 +51,6 @@ pub fn show(metrics: &Metrics, cluster: Option<ServedCluster>) {
                 MetricKind::Gauge,
                 count(view.servers()),
             ),
-            MetricFamily::single(
-                "peal_cluster_messages_refused",
-                "Messages of the cluster refused, because no server of a known version sends them.",
-                MetricKind::Counter,
-                view.refused_messages(),
-            ),
         ]
     });
 }

@@ -2,8 +2,8 @@
 //! NATS alike.
 use crate::support::{PATIENCE, RunningSite, node};
 use peal_cluster::{
-    ClusterServerSettings, InProcessNetwork, JoinedServer, LivenessSettings, ServerKind,
-    ServerNetwork, ServerTransport,
+    ClusterServerSettings, InProcessNetwork, JoinedServer, LivenessSettings, RefusedSender,
+    ServerKind, ServerNetwork, ServerTransport,
 };
 use peal_config::NatsAddress;
 use peal_core::{
@@ -37,6 +37,8 @@ enum Told {
     Left(ServerId),
     /// Number in a message.
     Message(ServerId, u64),
+    /// Something of another server was refused, for this reason.
+    Refused(RefusedSender, String),
 }
 
 /// Server that records what it is told.
@@ -133,6 +135,10 @@ impl JoinedServer for Recorder {
 
     fn last_message(&self, from: ServerId, message: InterServerMessage) {
         self.tell(Told::Message(from, number_in(&message)));
+    }
+
+    fn message_refused(&self, from: RefusedSender, reason: &str) {
+        self.tell(Told::Refused(from, reason.to_owned()));
     }
 
     fn max_server_inbox_bytes(&self) -> usize {
@@ -536,7 +542,7 @@ async fn servers_join_again_after_nats_has_lost_everything() {
                 Told::Joined(id, _) => drop(others.insert(id)),
                 Told::Left(id) => drop(others.remove(&id)),
                 Told::Enrolled(_) => assert!(others.is_empty(), "{others:?}"),
-                Told::Message(..) => {}
+                Told::Message(..) | Told::Refused(..) => {}
             }
         }
     }

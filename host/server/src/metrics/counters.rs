@@ -92,7 +92,8 @@ numbers! {
         Gauge put_bytes,
         /// Puts refused because of the limit of the proc or its user.
         Counter puts_refused,
-        /// Messages of other servers refused, because their sender may not say that.
+        /// Messages of other servers refused, because their sender may not say that, or no server
+        /// sends them.
         Counter server_messages_refused,
         /// Connections closed because a message was not complete in time.
         Counter frames_unfinished,
