@@ -13,6 +13,8 @@ const FLOOD: u32 = 1_000_000;
 const GROUPS: u32 = 100_000;
 const CLUSTERS: u32 = 5_000;
 const SERVERS: u32 = 1_000;
+const FAULTS: u32 = 50;
+const NATS_SERVERS: [u32; 2] = [1, 3];
 
 /// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
@@ -128,6 +130,27 @@ impl Soak {
             "fences_and_events_hold",
             "table_of_the_docs",
         ]))?;
+        for servers in NATS_SERVERS {
+            println!(
+                "\n== {FAULTS} faults of servers that meet on NATS servers, {servers} of them, and of these, seed {seed}"
+            );
+            let mut faults = cargo(root);
+            faults
+                .env("PEAL_FAULT_ROUNDS", FAULTS.to_string())
+                .env("PEAL_FAULT_SEED", seed.to_string())
+                .env("PEAL_FAULT_NATS_SERVERS", servers.to_string())
+                .env("PEAL_TEST_SERVERS", &test_servers);
+            run(faults.args([
+                "test",
+                "--package",
+                "peal-tests",
+                "--test",
+                "events",
+                "--",
+                "--nocapture",
+                "cluster_faults",
+            ]))?;
+        }
         println!(
             "\n== Open MPI, on Peal's library as well: 100 starts in a row, and the tests of mpi4py"
         );

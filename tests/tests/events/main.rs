@@ -1,4 +1,5 @@
 //! Events, their handlers and registrations.
+mod cluster_faults;
 mod filters;
 mod floods;
 mod handler_completion;
