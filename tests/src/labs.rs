@@ -1,8 +1,9 @@
 //! Labs with Slurm and with `mpirun`, and probes of what their PMIx servers do with each library.
 use crate::{Done, c_program, c_programs, root, run_within, test_servers};
 pub use peal_labs::{
-    CONTROL_NODE, ClientLibrary, Lab, LabLibraries, LabNode, LabSetup, MpirunLab, NodeMount,
-    ServerLibrary, SlurmLab, SlurmSettings, wait_until,
+    COMMAND, CONFIG, CONTROL_NODE, ClientLibrary, ClusterOptions, ClusterPrograms, Lab,
+    LabLibraries, LabNode, LabSetup, MpirunLab, NodeMount, ServerLibrary, SlurmCluster, SlurmLab,
+    SlurmSettings, wait_until,
 };
 use std::{path::PathBuf, process::Command, time::Duration};
 

@@ -225,7 +225,7 @@ impl Lab {
 
     /// Returns the names of nodes, the one with the launcher first.
     fn node_names(&self) -> Vec<String> {
-        let others = (1..=self.setup.nodes).map(|number| format!("n{number}"));
+        let others = self.setup.node_names();
         std::iter::once(CONTROL_NODE.to_owned())
             .chain(others)
             .collect()

@@ -3,6 +3,7 @@
 //! A lab is a PID namespace with one first process. It lives as long as the process that started it: when that
 //! process drops the [`Lab`] or ends for any reason, the kernel ends all processes of the lab, and with them
 //! go its mounts, networks and files. The machine's own network and file system are not changed.
+mod cluster;
 mod lab;
 mod libraries;
 mod mpirun;
@@ -11,6 +12,7 @@ mod setup;
 mod slurm;
 mod state;
 
+pub use cluster::{COMMAND, CONFIG, ClusterOptions, ClusterPrograms, SlurmCluster};
 pub use lab::{CONTROL_NODE, Lab, wait_until};
 pub use libraries::{ClientLibrary, LabLibraries, ServerLibrary};
 pub use mpirun::MpirunLab;

@@ -48,6 +48,11 @@ impl LabSetup {
         }
     }
 
+    /// Returns the names of the nodes, without that of the launcher.
+    pub(crate) fn node_names(&self) -> impl Iterator<Item = String> + use<> {
+        (1..=self.nodes).map(|number| format!("n{number}"))
+    }
+
     /// Sets the libraries.
     pub fn with_libraries(mut self, libraries: LabLibraries) -> LabSetup {
         self.libraries = libraries;

@@ -1,23 +1,18 @@
 //! Jobs of Slurm on nodes whose servers meet on NATS: what Slurm does not carry between nodes reaches the other nodes.
 use super::{
-    peal_nodes::{
-        Configuration, Daemons, WaitingJob, nodes_of, peal_on, peal_servers, peal_setup, processes,
-        signal,
-    },
+    peal_nodes::{WaitingJob, nodes_of, peal_on, peal_servers, processes, signal},
     peal_slurm_site::{SYSLOG, start_syslog},
 };
 use peal_needs::needs;
 use peal_tests::{
     Done, c_program, guest,
     labs::{
-        CONTROL_NODE, ClientLibrary, JOB_LIMIT, LabNode, NodeMount, ProbeCase, ProbeOutcome,
-        ProbedLab, RankLine, SlurmLab, SlurmSettings, check_probes_on,
+        CONTROL_NODE, ClientLibrary, ClusterOptions, ClusterPrograms, JOB_LIMIT, LabNode,
+        ProbeCase, ProbeOutcome, ProbedLab, RankLine, SlurmCluster, check_probes_on, lab_setup,
     },
-    nats_site::{SiteFiles, nats_server},
+    nats_site::nats_server,
     peal, program, run, run_within, until,
 };
-use serde_json::Value;
-use std::process::{Child, Stdio};
 
 /// Number of nodes with servers.
 const NODES: u32 = 4;
@@ -25,69 +20,14 @@ const NODES: u32 = 4;
 /// Node that writes to syslog for the others.
 const GATEWAY: &str = "n4";
 
-/// Address of the NATS server, which is on the launcher's node.
-const NATS_SERVER: &str = "tls://10.77.0.254:4222";
-
-/// Directory of the cluster's files on the launcher's node, and that of a node's files on others.
-const SITE_FILES: &str = "/run/peal-site";
-const NODE_FILES: &str = "/etc/peal/cluster";
-
-/// Nodes under Slurm with `peal serve` on each, all of one cluster.
-struct ClusterLab {
-    slurm: SlurmLab,
-    _daemons: Daemons,
-    _nats: Child,
-    _files: SiteFiles,
-    _config: Configuration,
-}
-
-impl ClusterLab {
-    /// Starts the nodes, the NATS server and the servers, and waits until these have met. Their configuration has
-    /// this text, too.
-    fn start(text: &str) -> ClusterLab {
-        ClusterLab::with_modules(text, |_| {})
-    }
-
-    /// Does the same, after something was installed on the nodes. The last one is the gateway of the others.
-    fn with_modules(text: &str, install: impl Fn(&LabNode)) -> ClusterLab {
-        let names: Vec<String> = (1..=NODES).map(|number| format!("n{number}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let files = SiteFiles::new(NATS_SERVER, &names);
-        let config = Configuration::new(&format!(
-            "[hosts]\nsocket = \"/run/peal/hosts.sock\"\n[sandbox]\ncache_dir = \"/run/peal-cache\"\n\
-             [cluster]\nname = \"site\"\nservers = [\"{NATS_SERVER}\"]\n\
-             credentials = \"{NODE_FILES}/node.seed\"\nca = \"{NODE_FILES}/ca.pem\"\n{text}"
-        ));
-        let mount = |node: &str, source, target: &str| NodeMount {
-            node: Some(node.to_owned()),
-            source,
-            target: target.into(),
-        };
-        let setup = peal_setup(NODES, &peal_servers(ClientLibrary::Stock), &config.path());
-        let setup = setup.mount(mount(CONTROL_NODE, files.path(), SITE_FILES));
-        let setup = names.iter().fold(setup, |setup, node| {
-            setup.mount(mount(node, files.of_node(node), NODE_FILES))
-        });
-        let slurm = SlurmLab::start(setup, &SlurmSettings::default()).unwrap();
-        let nats = start_nats(&slurm);
-        nodes_of(&slurm).for_each(install);
-        let daemons = Daemons::start_with(&slurm, gateway);
-        for node in nodes_of(&slurm) {
-            until("the node's server has met the others", || {
-                let told = peal_on(&slurm, node.name(), &["status", "--json"]).stdout;
-                let state: Value = serde_json::from_str(&told).unwrap();
-                let place = &state["cluster"];
-                place["id"].is_number() && place["servers"] == NODES
-            });
-        }
-        ClusterLab {
-            slurm,
-            _daemons: daemons,
-            _nats: nats,
-            _files: files,
-            _config: config,
-        }
-    }
+/// Starts the nodes and the servers with these options, and waits until these have met.
+fn start(options: &ClusterOptions<'_>) -> SlurmCluster {
+    let programs = ClusterPrograms {
+        peal: program("peal"),
+        nats_server: nats_server(),
+    };
+    let setup = lab_setup(NODES, &peal_servers(ClientLibrary::Stock));
+    SlurmCluster::start(setup, &programs, options).unwrap()
 }
 
 /// Returns the options of a node's server.
@@ -97,24 +37,6 @@ fn gateway(node: &LabNode) -> Vec<&'static str> {
     } else {
         Vec::new()
     }
-}
-
-/// Starts the NATS server on the launcher's node, and sets its streams up.
-fn start_nats(lab: &SlurmLab) -> Child {
-    let control = lab.lab.node(CONTROL_NODE).unwrap();
-    let directory = format!("{SITE_FILES}/servers/10.77.0.254-4222");
-    let nats = control
-        .command_in(&directory, nats_server())
-        .args(["-c", "nats-server.conf"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until("the streams are set up", || {
-        let init = ["cluster", "init", "--apply", "--dir", SITE_FILES];
-        peal_on(lab, CONTROL_NODE, &init).status == Some(0)
-    });
-    nats
 }
 
 /// Probes of what Slurm carries for nobody. That of the session comes last: later jobs of the user hear its event, too.
@@ -153,7 +75,7 @@ const HEARD_BY_ALL: ProbeOutcome = ProbeOutcome::Completes(&[
 #[needs(slurm_lab, nats)]
 #[test]
 fn what_slurm_does_not_carry_reaches_other_nodes() {
-    let lab = ClusterLab::start("");
+    let lab = start(&ClusterOptions::default());
     check_probes_on(NODES, &lab.slurm, &CLUSTER);
 }
 
@@ -179,7 +101,7 @@ fn lines_of(done: Done) -> Vec<String> {
 #[needs(slurm_lab, nats)]
 #[test]
 fn groups_form_over_nodes_as_on_one() {
-    let lab = ClusterLab::start("");
+    let lab = start(&ClusterOptions::default());
     for command in GROUPS {
         let mut command = command.replace(
             "exec client",
@@ -199,7 +121,7 @@ fn groups_form_over_nodes_as_on_one() {
 #[needs(slurm_lab, nats)]
 #[test]
 fn death_of_a_proc_is_told_on_all_nodes() {
-    let lab = ClusterLab::start("");
+    let lab = start(&ClusterOptions::default());
     let lab = &lab.slurm;
     let job = WaitingJob::listening(lab, "listening");
     // While Slurm's controller is stopped, nothing ends the job.
@@ -230,11 +152,15 @@ fn gateway_logs_for_all_nodes_and_site_handler_runs_once() {
         "name = \"syslog\"\npath = {syslog:?}\nchannels = [\"local_syslog\", \"syslog\"]\n\
          sinks = [\"local-syslog\"]\ngrants = [\"sink\", \"clock\"]\nconfig = {{ local_format = \"rfc3164\" }}\n"
     );
-    let lab = ClusterLab::with_modules(&config, |node| {
-        if node.name() == GATEWAY {
-            node.write("/etc/peal/modules.d/syslog.toml", &channel)
-                .unwrap();
-        }
+    let lab = start(&ClusterOptions {
+        config: &config,
+        install: &|node| {
+            if node.name() == GATEWAY {
+                node.write("/etc/peal/modules.d/syslog.toml", &channel)?;
+            }
+            Ok(())
+        },
+        serve: &gateway,
     });
     let lab = &lab.slurm;
     let gateway = lab.lab.node(GATEWAY).unwrap();

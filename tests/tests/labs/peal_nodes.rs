@@ -3,8 +3,8 @@ use super::placement::path_of;
 use peal_tests::{
     Done, finish,
     labs::{
-        CONTROL_NODE, ClientLibrary, LabLibraries, LabNode, LabSetup, NodeMount, ProbedLab,
-        ServerLibrary, SlurmLab, SlurmSettings, lab_setup, wait_until,
+        COMMAND, CONFIG, CONTROL_NODE, ClientLibrary, LabLibraries, LabNode, LabSetup, NodeMount,
+        ProbedLab, ServerLibrary, SlurmLab, SlurmSettings, lab_setup, wait_until,
     },
     program, provided, root, run, until,
 };
@@ -13,12 +13,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Stdio},
 };
-
-/// Configuration of the servers on a node.
-const CONFIG: &str = "/etc/peal/peal.toml";
-
-/// Place of the command on nodes, where the library looks for it.
-const COMMAND: &str = "/usr/bin/peal";
 
 /// Directory with Peal's library.
 pub fn libraries() -> PathBuf {
@@ -82,16 +76,10 @@ pub struct Daemons {
 
 impl Daemons {
     pub fn start(lab: &SlurmLab) -> Daemons {
-        Daemons::start_with(lab, |_| Vec::new())
-    }
-
-    /// Starts them with these options for each node.
-    pub fn start_with(lab: &SlurmLab, options: impl Fn(&LabNode) -> Vec<&'static str>) -> Daemons {
         let servers = nodes_of(lab).map(|node| {
             let mut command = node.command(COMMAND);
             command
                 .arg("serve")
-                .args(options(node))
                 .stdin(Stdio::null())
                 .stdout(Stdio::null());
             let server = command.spawn().unwrap();

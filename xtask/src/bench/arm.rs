@@ -5,6 +5,7 @@ use super::{
     launch::{self, Scratch},
     launchers::{self, LauncherJob},
     memory,
+    nodes::{self, NodesJob},
     processes::{self, UserProcess},
     programs::Programs,
     registering::{self, Installed},
@@ -83,6 +84,8 @@ pub enum MeasuredWork {
         job: LauncherJob,
         count: u32,
     },
+    /// Jobs of Slurm on nodes whose servers meet on NATS.
+    Nodes(Vec<NodesJob>),
     /// Servers of a cluster that join at the same time, and events to all of them.
     Cluster { servers: u32, events: u32 },
 }
@@ -210,6 +213,7 @@ impl Arm {
                 job,
                 count,
             } => return launchers::measure(programs, *launcher, *job, *count),
+            MeasuredWork::Nodes(jobs) => return nodes::measure(programs, jobs),
             MeasuredWork::Relay { count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.args(["relay", &count.to_string(), &warm.to_string()]);

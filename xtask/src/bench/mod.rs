@@ -8,6 +8,7 @@ mod launch;
 mod launchers;
 mod machine;
 mod memory;
+mod nodes;
 mod plan;
 mod processes;
 mod programs;
@@ -117,6 +118,8 @@ pub enum Group {
     /// Programs under Slurm and mpirun on several nodes with Peal's library, from start to end, and
     /// fences over the nodes; only as root
     Launchers,
+    /// An event to another node and a fence over nodes, under Slurm with servers that meet on NATS; only as root
+    Nodes,
     /// A cluster of a thousand servers on one NATS server: the join of all, an event to all
     Cluster,
 }

@@ -90,7 +90,7 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
                 client: programs.join("bench/client"),
                 labs: programs.join("labs"),
                 no_delay: programs.join("bench/nodelay.so"),
-                peal_library: [Group::Libpmix, Group::Launchers]
+                peal_library: [Group::Libpmix, Group::Launchers, Group::Nodes]
                     .iter()
                     .any(|group| groups.contains(group))
                     .then(|| libpmix::build_for_bench(root))

@@ -6,6 +6,7 @@ mod handlers;
 mod launchers;
 mod libpmix;
 mod load;
+mod nodes;
 mod processes;
 mod server;
 mod start;
@@ -77,6 +78,8 @@ impl Peers {
         // Labs are started for this check.
         let launchers: &[LabLauncher] = if groups.contains(&Group::Launchers) {
             &[LabLauncher::Slurm, LabLauncher::Mpirun]
+        } else if groups.contains(&Group::Nodes) {
+            &[LabLauncher::Slurm]
         } else {
             &[]
         };
@@ -230,6 +233,7 @@ impl Plan {
                     .into_iter()
                     .for_each(|release| plan.start(release, &peers.releases)),
                 Group::Launchers => plan.launchers(peers),
+                Group::Nodes => plan.nodes(peers),
                 Group::Cluster => plan.cluster(peers.nats_server),
             }
         }
@@ -264,7 +268,9 @@ impl Plan {
             | MeasuredWork::UserChain { .. } => false,
             MeasuredWork::Start { .. } => false,
             // Sides that need it were left out before.
-            MeasuredWork::Turns(_) | MeasuredWork::Launcher { .. } => false,
+            MeasuredWork::Turns(_) | MeasuredWork::Launcher { .. } | MeasuredWork::Nodes(_) => {
+                false
+            }
             MeasuredWork::Job(JobMeasurement { side, .. })
             | MeasuredWork::Growth { side, .. }
             | MeasuredWork::Instructions { side, .. } => !side.is_without_c(),
