@@ -198,6 +198,7 @@ async fn reloaded_server_accepts_added_node_and_drops_withdrawn_one() {
         name: None,
         servers: Vec::new(),
         nodes: vec![node("c")],
+        deployers: Vec::new(),
     })
     .unwrap();
     let refused = NatsLink::connect(&running.access("c")).await.err().unwrap();
