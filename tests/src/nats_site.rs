@@ -22,6 +22,8 @@ impl SiteFiles {
         let mut init = files.init();
         init.args(["--name", "site", "--server", server]);
         init.args(nodes.iter().flat_map(|node| ["--node", node]));
+        // The first one is the deployer.
+        init.args(nodes.first().iter().flat_map(|node| ["--deployer", node]));
         run(&mut init).expect_status(0);
         files
     }
@@ -81,7 +83,7 @@ impl NatsSite {
             server: None,
         };
         site.start_again();
-        run(site.files.init().arg("--apply")).expect_status(0);
+        site.apply();
         site
     }
 
@@ -115,6 +117,16 @@ impl NatsSite {
             server.kill().unwrap();
             server.wait().unwrap();
         }
+    }
+
+    /// Removes what the killed NATS server has stored.
+    pub fn wipe(&self) {
+        fs::remove_dir_all(self.server_directory().join("jetstream")).unwrap();
+    }
+
+    /// Sets the streams up again.
+    pub fn apply(&self) {
+        run(self.files.init().arg("--apply")).expect_status(0);
     }
 
     /// Returns the section of a node with the files of a directory.
