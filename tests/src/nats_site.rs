@@ -25,6 +25,8 @@ impl SiteFiles {
         init.args(["--name", "site"]);
         init.args(servers.iter().flat_map(|server| ["--server", server]));
         init.args(nodes.iter().flat_map(|node| ["--node", node]));
+        // The first one is the deployer.
+        init.args(nodes.first().iter().flat_map(|node| ["--deployer", node]));
         run(&mut init).expect_status(0);
         files
     }

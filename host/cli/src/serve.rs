@@ -2,7 +2,9 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServeArgs, ServerArgs},
-    artifact_fetcher, audit_signer, cluster, compiler, config, confinement,
+    artifact_fetcher, audit_signer,
+    cluster::{self, ServedModules},
+    compiler, config, confinement,
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
@@ -18,7 +20,10 @@ use peal_config::{Config, Problems, SettingOverride};
 use peal_modules::{DeployerProgress, ReloadTrigger, Watch};
 use peal_server::{
     Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
-    admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
+    admin::{
+        AdminChannel, AdminParts, AdminReply, ModuleCall, ProcessCommand, ReloadReport,
+        ServerPhase, SocketClaim,
+    },
 };
 use rustix::process::{geteuid, set_parent_process_death_signal};
 use std::{future::Future, os::unix::net::UnixStream, process::ExitCode, sync::Arc};
@@ -162,6 +167,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let uri = node.server.uri().clone();
         let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles(), cluster.clone());
         troubles.configured(node.refused.map(|problems| problems.to_string()));
+        let modules = cluster.as_ref().map(cluster::ServedModules::start);
         let shared_troubles = troubles.clone();
         let parts = AdminParts {
             group,
@@ -225,7 +231,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let failure = server.failure();
         let ending = tokio::select! {
             () = launcher => ServeEnd::Wanted,
-            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches), &manager) => ending,
+            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches, modules), &manager) => ending,
             () = failure => ServeEnd::Failure,
             never = manager.keep_alive(handle) => match never {},
         };
@@ -325,7 +331,11 @@ async fn supervise(
     channel: &AdminChannel,
     mut orders: mpsc::Receiver<ProcessCommand>,
     signals: &mut ServerSignals,
-    (mut reloading, mut watches): (ReloadableConfig, ConfigWatches),
+    (mut reloading, mut watches, mut modules): (
+        ReloadableConfig,
+        ConfigWatches,
+        Option<ServedModules>,
+    ),
     manager: &Manager,
 ) -> ServeEnd {
     let mut draining = false;
@@ -345,7 +355,7 @@ async fn supervise(
             // A server that drains takes no new modules.
             () = changed(&mut watches.files), if !draining => {
                 // The result was printed to standard error.
-                let _ = reload(&mut reloading, ReloadTrigger::Files, manager, ServiceState::Ready).await;
+                let _ = reload(&mut reloading, &mut modules, ReloadTrigger::Files, manager, ServiceState::Ready).await;
                 watches.follow(&reloading);
                 continue;
             }
@@ -354,13 +364,20 @@ async fn supervise(
                 watches.follow_users(&reloading);
                 continue;
             }
+            work = cluster::next_work(&mut modules), if !draining => {
+                if let Some(modules) = &mut modules {
+                    let confinement = reloading.confinement.as_ref();
+                    modules.carry_out(work, &mut reloading.deployer, confinement).await;
+                }
+                continue;
+            }
             progress = reloading.deployer.progress() => {
                 match progress {
                     DeployerProgress::Users(progress) => reloading.deployer.follow_users(progress).await,
                     DeployerProgress::Artifact(progress) => {
                         if reloading.deployer.follow_fetch(progress) && !draining {
                             // The result was printed to standard error.
-                            let _ = reload(&mut reloading, ReloadTrigger::Files, manager, ServiceState::Ready).await;
+                            let _ = reload(&mut reloading, &mut modules, ReloadTrigger::Files, manager, ServiceState::Ready).await;
                             watches.follow(&reloading);
                         }
                     }
@@ -383,22 +400,39 @@ async fn supervise(
                 } else {
                     ServiceState::Ready
                 };
-                let _ = reply
-                    .send(reload(&mut reloading, ReloadTrigger::Requested, manager, then).await);
+                let _ = reply.send(
+                    reload(
+                        &mut reloading,
+                        &mut modules,
+                        ReloadTrigger::Requested,
+                        manager,
+                        then,
+                    )
+                    .await,
+                );
                 watches.follow(&reloading);
             }
             ProcessCommand::Jobs(reply) => {
                 reloading.follow_jobs().await;
                 let _ = reply.send(());
             }
+            ProcessCommand::Module {
+                call: ModuleCall::Cluster { call },
+                reply,
+            } if modules.is_some() => {
+                let change = modules.as_ref().map(|modules| modules.change(call));
+                if let Some(change) = change {
+                    // The NATS server may take its time, in which other requests are carried out. An error
+                    // means that the requester has gone.
+                    tokio::spawn(async move { drop(reply.send(change.await)) });
+                }
+            }
             ProcessCommand::Module { call, reply } => {
-                let _ = reply.send(
-                    reloading
-                        .deployer
-                        .execute(call)
-                        .await
-                        .map_err(|refused| refused.to_string()),
-                );
+                let mut done = reloading.deployer.execute(call).await;
+                if let Ok(AdminReply::Modules(list)) = &mut done {
+                    list.cluster = modules.as_ref().map(ServedModules::list);
+                }
+                let _ = reply.send(done.map_err(|refused| refused.to_string()));
             }
         }
     }
@@ -438,6 +472,7 @@ impl ConfigWatches {
 
 async fn reload(
     reloading: &mut ReloadableConfig,
+    modules: &mut Option<ServedModules>,
     prompt: ReloadTrigger,
     manager: &Manager,
     then: ServiceState,
@@ -449,6 +484,9 @@ async fn reload(
         .map_err(|error| crate::error_text(&error));
     // `peal status` shows a refused configuration until another one is taken.
     reloading.troubles.configured(done.as_ref().err().cloned());
+    if let (Ok(_), Some(modules)) = (&done, modules) {
+        modules.reconsider();
+    }
     match &done {
         // A file was touched: nobody asked, and nothing changed.
         Ok(reloaded) if prompt == ReloadTrigger::Files && reloaded.is_unchanged() => {}

@@ -5,6 +5,7 @@
 //! has acknowledged it. The receiver delivers each message once and in order, and asks for those that
 //! are missing.
 mod backlog;
+mod deployment;
 mod frame;
 mod in_process;
 mod link;
@@ -20,6 +21,13 @@ mod server;
 mod transport;
 mod version;
 
+pub use deployment::{
+    AbandonedRollout, ClusterDeployment, ClusterModule, ClusterModuleSet, DeployedSet,
+    DeploymentOutput, DeploymentRecord, MAX_DEPLOYMENT_RECORD, MAX_KEPT_SETS, MAX_SET_BYTES,
+    MAX_SET_MODULES, NodeReport, ObjectId, PendingRecord, PreparedSet, ProposalError, RolloutStage,
+    RolloutTerms, SetAnswer, SetError, SetNumber, SetProposal, SetRollout, WriteResult,
+    canary_nodes,
+};
 pub use frame::{FrameContents, FrameRefusal, MessagePart, ServerFrame};
 pub use in_process::InProcessNetwork;
 pub use links::{LinkOutput, LinkSettings, Links, MisdirectedFrame};

@@ -8,6 +8,8 @@ use std::{
 use thiserror::Error;
 use toml::{Spanned, Value, de::DeValue};
 
+/// Prefix of the digest of a component that came from the cluster.
+const CLUSTER: &str = "cluster:sha256:";
 /// Prefix of the name of an artefact.
 const SCHEME: &str = "oci://";
 /// Maximum length of the name of a repository with its registry, by the OCI distribution
@@ -198,6 +200,8 @@ pub enum ComponentSource {
     File(PathBuf),
     /// Artefact in a registry, with its digest.
     Artifact(ArtifactReference),
+    /// Component that came from the cluster, by its digest.
+    Cluster([u8; 32]),
 }
 
 impl ComponentSource {
@@ -205,16 +209,21 @@ impl ComponentSource {
     pub fn file(&self) -> Option<&Path> {
         match self {
             ComponentSource::File(path) => Some(path),
-            ComponentSource::Artifact(_) => None,
+            ComponentSource::Artifact(_) | ComponentSource::Cluster(_) => None,
         }
     }
 
     /// Returns the name of the artefact; `None` for a file.
     pub fn artifact(&self) -> Option<&ArtifactReference> {
         match self {
-            ComponentSource::File(_) => None,
+            ComponentSource::File(_) | ComponentSource::Cluster(_) => None,
             ComponentSource::Artifact(reference) => Some(reference),
         }
+    }
+
+    /// Returns true for a component that came from the cluster.
+    pub fn is_of_cluster(&self) -> bool {
+        matches!(self, ComponentSource::Cluster(_))
     }
 }
 
@@ -229,6 +238,7 @@ impl fmt::Display for ComponentSource {
         match self {
             ComponentSource::File(path) => path.display().fmt(f),
             ComponentSource::Artifact(reference) => reference.fmt(f),
+            ComponentSource::Cluster(digest) => write!(f, "{CLUSTER}{}", hex(digest)),
         }
     }
 }
@@ -246,12 +256,19 @@ impl ValueKind<ComponentSource> for ComponentSourceKind {
         let text = value
             .get_ref()
             .as_str()
-            .filter(|text| ArtifactReference::is_meant(text));
+            .filter(|text| ArtifactReference::is_meant(text) || text.starts_with(CLUSTER));
         let Some(text) = text else {
             return crate::kinds::FilePath
                 .read(value, reading)
                 .map(ComponentSource::File);
         };
+        if let Some(digits) = text.strip_prefix(CLUSTER) {
+            if let Some(digest) = digest(digits) {
+                return Some(ComponentSource::Cluster(digest));
+            }
+            reading.refuse(value, "cluster:sha256: with 64 hexadecimal digits");
+            return None;
+        }
         let wrong = match text.parse::<ArtifactReference>() {
             Ok(reference) if reference.digest.is_some() => {
                 return Some(ComponentSource::Artifact(reference));
@@ -270,7 +287,9 @@ impl ValueKind<ComponentSource> for ComponentSourceKind {
     fn write(&self, value: &ComponentSource) -> Option<Value> {
         match value {
             ComponentSource::File(path) => crate::kinds::FilePath.write(path),
-            ComponentSource::Artifact(reference) => Some(Value::String(reference.to_string())),
+            ComponentSource::Artifact(_) | ComponentSource::Cluster(_) => {
+                Some(Value::String(value.to_string()))
+            }
         }
     }
 

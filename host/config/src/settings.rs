@@ -462,6 +462,10 @@ settings! {
         /// Additional public keys trusted for modules that the site assigns to jobs by name.
         namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
+        /// Capabilities that modules of the cluster may have on this node. A set with others is
+        /// refused here.
+        cluster_grants "modules.cluster_grants": Option<Vec<String>> = None,
+            Unset("all capabilities", List(CapabilityKind)), "[\"logging\", \"state\"]";
         /// Additional public keys trusted for job-supplied modules.
         job_supplied_keys "modules.job_supplied_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";

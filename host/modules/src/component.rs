@@ -18,7 +18,7 @@ use peal_core::owner::Owner;
 use peal_model::Hook;
 use peal_registry::{ArtifactStore, annotation};
 use peal_sandbox::{Capability, Digest, Directories, Inspection, Role, inspect};
-use std::{path::Path, sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::SystemTime};
 
 /// Reads a component of the site. For a server of root the file must be writable by root only,
 /// unless its digest is configured.
@@ -133,6 +133,15 @@ pub(crate) enum ModuleOrigin<'a> {
     Site,
     /// The directory of a user.
     User(&'a UserDirectory),
+    /// The cluster, with the components by their digests.
+    Cluster(&'a BTreeMap<Digest, ClusterComponent>),
+}
+
+/// Component that came from the cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterComponent {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) signature: Result<Signature, SignatureError>,
 }
 
 /// Configured modules in their order. Those whose artefacts were not fetched yet have no components.
@@ -323,9 +332,33 @@ fn read_source(
     config: &Config,
 ) -> Result<Option<ReadComponent>, String> {
     let path = match (&entry.settings.path, home) {
+        (ComponentSource::File(path), ModuleOrigin::Cluster(_)) => {
+            return Err(format!(
+                "{} is a file; a module of the cluster names its component as cluster:sha256:DIGEST",
+                path.display()
+            ));
+        }
         (ComponentSource::File(path), _) => path,
         (ComponentSource::Artifact(reference), ModuleOrigin::Site) => {
             return from_artifacts(reference, config);
+        }
+        (ComponentSource::Artifact(reference), ModuleOrigin::Cluster(_)) => {
+            return from_artifacts(reference, config);
+        }
+        (ComponentSource::Cluster(digest), ModuleOrigin::Cluster(components)) => {
+            let digest = Digest(*digest);
+            let component = components
+                .get(&digest)
+                .ok_or_else(|| format!("component {digest} did not come with the set"))?;
+            return Ok(Some(ReadComponent {
+                bytes: component.bytes.to_vec(),
+                signature: component.signature.clone(),
+            }));
+        }
+        (source @ ComponentSource::Cluster(_), ModuleOrigin::Site | ModuleOrigin::User(_)) => {
+            return Err(format!(
+                "{source} is a component of the cluster; it should be a file, and `peal module deploy` brings it to all nodes"
+            ));
         }
         (ComponentSource::Artifact(reference), ModuleOrigin::User(_)) => {
             return Err(format!(
@@ -334,12 +367,12 @@ fn read_source(
         }
     };
     let bytes = match home {
-        ModuleOrigin::Site => read_for_site(entry, path),
+        ModuleOrigin::Site | ModuleOrigin::Cluster(_) => read_for_site(entry, path),
         ModuleOrigin::User(directory) => directory.component(path, config.tenant.max_component),
     };
     let bytes = bytes.map_err(|error| error.to_string())?;
     let signature = match home {
-        ModuleOrigin::Site => Signature::beside(path),
+        ModuleOrigin::Site | ModuleOrigin::Cluster(_) => Signature::beside(path),
         ModuleOrigin::User(directory) => directory.signature(path),
     };
     Ok(Some(ReadComponent { bytes, signature }))
@@ -388,7 +421,7 @@ impl ModulePlace {
     fn of(entry: &ModuleEntry, home: ModuleOrigin<'_>) -> Result<ModulePlace, Problem> {
         let name = &entry.settings.name;
         Ok(match home {
-            ModuleOrigin::Site => ModulePlace {
+            ModuleOrigin::Site | ModuleOrigin::Cluster(_) => ModulePlace {
                 scope: scope::resolve_scope(entry)?,
                 installed_by: None,
                 title: name.clone(),

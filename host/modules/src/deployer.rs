@@ -3,6 +3,7 @@ use crate::{
     artifacts::ArtifactQueue,
     audit_entries,
     blocking::blocking,
+    cluster_set::{self, is_of_cluster},
     component, downgrade,
     error::DeployError,
     load::{Loader, QuarantineListener},
@@ -146,9 +147,14 @@ impl Deployer {
         let desired = blocking(move || component::read_components(&modules, &config)).await;
         let rules = self.loader.rules();
         let ran = self.desired_modules();
+        let cluster = self.cluster_modules();
         let desired = desired.and_then(|read| {
             let awaited = read.awaited();
-            let desired = read.with_earlier(&ran);
+            let unsigned = cluster_set::unsigned_by(&cluster, &rules);
+            if !unsigned.is_empty() {
+                return Err(Problems(unsigned));
+            }
+            let desired = cluster_set::joined(read.with_earlier(&ran), cluster)?;
             downgrade::refuse_older(&desired, &self.versions, &rules).map(|()| (desired, awaited))
         });
         let desired: Arc<[DesiredModule]> = match desired {
@@ -230,6 +236,7 @@ impl Deployer {
             ModuleCall::Promote { name } => self.promote(&name).await,
             ModuleCall::Diff { name } => return self.differences(&name),
             ModuleCall::Rollback { to } => self.rollback(to).await,
+            ModuleCall::Cluster { .. } => return Err(DeployError::NoCluster),
         };
         deployed.map(AdminReply::Deployed)
     }
@@ -337,7 +344,13 @@ impl Deployer {
                     })?
             }
         };
-        let desired = version.modules.clone();
+        // The modules of the cluster are the same on all nodes, and stay.
+        let own = version
+            .modules
+            .iter()
+            .filter(|module| !is_of_cluster(module));
+        let desired = cluster_set::joined(own.cloned(), self.cluster_modules())?;
+        let desired: Arc<[DesiredModule]> = desired.into();
         let cause = format!("rollback to {}", version.number);
         self.deploy(desired, &cause).await
     }

@@ -33,6 +33,9 @@ pub enum DeployError {
         /// The stored versions.
         stored_versions: String,
     },
+    /// The server is in no cluster.
+    #[error("this server is in no cluster: its configuration has no [cluster]")]
+    NoCluster,
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,

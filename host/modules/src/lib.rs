@@ -4,6 +4,7 @@
 //! component_file.rs   reading of component files
 //! artifacts.rs        artefacts that are fetched from registries
 //! downgrade.rs        refusal of older versions
+//! cluster_set.rs      modules of the cluster
 //! component.rs        components, and comparison with the settings before compilation
 //! declared_settings.rs settings of an admin, and those that a module declares
 //! catalogue.rs        components that can be added to a server
@@ -34,6 +35,7 @@ mod artifacts;
 mod audit_entries;
 mod blocking;
 mod catalogue;
+mod cluster_set;
 mod compile_queue;
 mod compiler;
 mod component;
@@ -64,6 +66,7 @@ mod watch;
 
 pub use artifacts::{ArtifactFetcher, FetchProgress, artifact_dir, artifact_dir_beside};
 pub use catalogue::{AvailableModule, CatalogueError, available, shipped_dir};
+pub use cluster_set::{ClusterModuleParts, settings_to_sign};
 pub use compiler::{CodePlace, CompileFailure, CompileLimits, ComponentCompiler};
 pub use component::{AwaitedModule, Component, ReadModules, read_components, unfit_among};
 pub use component_file::{ReadError, read};

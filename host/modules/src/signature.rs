@@ -34,6 +34,11 @@ pub enum SignatureError {
         "it is not signed: the artefact has no signature (`peal module sign` makes one, `peal module push` adds it)"
     )]
     NotPushed,
+    /// The module of the cluster has no signature.
+    #[error(
+        "it is not signed: sign the component with `peal module sign`, and the settings with `peal module deploy --key`"
+    )]
+    NotDeployed,
     /// The stored component had no signature.
     #[error("it is not signed: it ran without a signature when it was kept")]
     NotKept,

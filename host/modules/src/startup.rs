@@ -1,6 +1,7 @@
 //! Modules at the start of a server: those of its configuration and its job. If the configuration
 //! is invalid, the last running set is used.
 use crate::{
+    cluster_set::{is_of_cluster, joined},
     component::{AwaitedModule, ReadModules},
     downgrade,
     load::{JobHandlers, Loader},
@@ -84,7 +85,22 @@ impl StartupModules {
         let mut awaited = awaited.unwrap_or_default();
         let first = modules.and_then(|read| {
             let ran = versions.latest().map(|last| last.modules.clone());
-            let modules = read.with_earlier(&ran.unwrap_or_default());
+            let ran = ran.unwrap_or_default();
+            let modules = read.with_earlier(&ran);
+            // Those of the cluster run on until it is reached. Such that must be signed by now and are not
+            // do not.
+            let cluster = ran.iter().filter(|module| {
+                is_of_cluster(module) && {
+                    let (entry, component) = module;
+                    let unsigned = component.unsigned(entry, &loader.config().modules);
+                    unsigned
+                        .inspect(
+                            |problem| tracing::warn!(%problem, "module of the cluster left out"),
+                        )
+                        .is_none()
+                }
+            });
+            let modules = joined(modules, cluster.cloned())?;
             downgrade::refuse_older(&modules, &versions, &loader.config().modules)?;
             load(&modules).map(|loaded| (modules, loaded))
         });

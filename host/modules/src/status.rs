@@ -103,6 +103,7 @@ impl Deployer {
                 .collect(),
             versions: self.versions.statuses(),
             refused: self.refused_users(),
+            cluster: None,
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! subjects      the names of all subjects, written and parsed
-//! streams       what is stored: membership and seals
+//! streams       what is stored: membership, seals and modules
 //! permissions   who may publish and subscribe where
 //! site          files of a cluster: `peal cluster init`
 //!   authority     certificates of the NATS servers
@@ -16,6 +16,7 @@
 //!   records       reading and writing of the one sequence of members
 //!   view          what a server shows of its cluster
 //! members       the servers of a cluster, for its administrator
+//! deployment    modules for all nodes: records, reports and objects
 //! ```
 //!
 //! # Trust
@@ -28,6 +29,7 @@
 
 mod authority;
 mod check;
+mod deployment;
 mod files;
 mod keys;
 mod link;
@@ -43,13 +45,22 @@ mod view;
 
 pub use authority::CertificateError;
 pub use check::{MIN_VERSION, NatsReport, ServerProblem, StoredStream, check_server};
+pub use deployment::{
+    DeploymentError, DeploymentStatus, FetchedModule, FetchedSet, MAX_OBJECT_BYTES, ModuleExchange,
+    ModuleWork, ObjectError, object_id,
+};
 pub use files::SiteFileError;
 pub use keys::{NodeKey, NodeKeyError};
 pub use link::{ClusterAccess, ClusterAccessError, LinkError, NatsLink};
 pub use members::read_members;
 pub use network::NatsNetwork;
-pub use peal_cluster::{ClusterMember, ClusterServerSettings, Membership};
-pub use permissions::SubjectPermissions;
+pub use peal_cluster::{
+    AbandonedRollout, ClusterMember, ClusterModule, ClusterModuleSet, ClusterServerSettings,
+    DeployedSet, DeploymentRecord, MAX_SET_MODULES, Membership, NodeReport, ObjectId,
+    ProposalError, RolloutStage, RolloutTerms, SetAnswer, SetError, SetNumber, SetProposal,
+    SetRollout,
+};
+pub use permissions::{NodeKind, SubjectPermissions};
 pub use records::RecordReadError;
 pub use server_config::server_config;
 pub use site::{ClusterSite, SiteError, SiteRequest, prepare_site};

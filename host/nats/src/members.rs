@@ -2,6 +2,7 @@
 use crate::{
     link::NatsLink,
     records::{ReadStep, RecordReadError, RecordReader, StoredRecord},
+    streams::ClusterStream,
     subjects::ClusterSubject,
 };
 use peal_cluster::{Membership, RecordPosition, decode_record};
@@ -12,7 +13,7 @@ use peal_cluster::{Membership, RecordPosition, decode_record};
 ///
 /// Fails if the stream cannot be read.
 pub async fn read_members(link: &NatsLink) -> Result<Membership, RecordReadError> {
-    let mut reader = RecordReader::new(&link.client, &link.subjects);
+    let mut reader = RecordReader::new(&link.client, &link.subjects, ClusterStream::Members);
     let mut membership = Membership::new();
     reader.begin(RecordPosition::default());
     loop {

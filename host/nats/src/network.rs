@@ -3,6 +3,7 @@ use crate::{
     check::{ServerProblem, check_server},
     link::{ClusterAccess, NatsLink},
     records::{ReadStep, RecordReader, RecordWriter, StoredRecord},
+    streams::ClusterStream,
     subjects::ClusterSubject,
     view::{ClusterStanding, ClusterView},
 };
@@ -16,8 +17,9 @@ use peal_cluster::{
 use peal_core::{
     MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
 };
-use peal_model::Event as PmixEvent;
+use peal_model::{Event as PmixEvent, NodeName};
 use std::{
+    collections::BTreeSet,
     future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
@@ -156,6 +158,19 @@ impl Shared {
     /// Returns the number of servers in the cluster.
     pub(crate) fn servers(&self) -> usize {
         self.state().membership().members().count()
+    }
+
+    /// Returns the nodes of the cluster; none unless this server is a member.
+    pub(crate) fn nodes(&self) -> BTreeSet<NodeName> {
+        if self.obstacle().is_some() {
+            return BTreeSet::new();
+        }
+        let state = self.state();
+        if state.id().is_none() {
+            return BTreeSet::new();
+        }
+        let members = state.membership().members();
+        members.map(|(_, member)| member.node.clone()).collect()
     }
 
     /// Returns true unless a check of the NATS server has failed.
@@ -708,7 +723,7 @@ impl Session {
             ..
         } = &link;
         Session {
-            reader: RecordReader::new(client, subjects),
+            reader: RecordReader::new(client, subjects, ClusterStream::Members),
             writer: RecordWriter::start(client, subjects, node, run),
             link,
             began: Some(began),

@@ -1,4 +1,4 @@
-//! Reading and writing of the one sequence of joins, leaves and verdicts.
+//! Reading of streams of records, and writing of the one sequence of joins, leaves and verdicts.
 use crate::{
     streams::ClusterStream,
     subjects::{ClusterSubject, ClusterSubjects},
@@ -33,7 +33,7 @@ const WRITE_EACH: Duration = Duration::from_millis(500);
 
 /// Time limit of a read. A request of which the connection was lost has no answer, and is made again
 /// when there is another connection.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Reason of a read that has failed for its time limit.
 const NO_ANSWER: &str = "no answer";
 /// Maximum number of records that were asked for and have not been taken. JetStream drops requests when
@@ -47,7 +47,7 @@ pub(crate) struct StoredRecord {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Error of reading the stream of members.
+/// Error of reading a stream of records.
 #[derive(Debug, Error)]
 pub enum RecordReadError {
     /// The stream cannot be reached.
@@ -81,7 +81,7 @@ enum TaskStep {
     End(RecordPosition),
 }
 
-/// Reader of the stream of members. A task reads, so that the reader's own one does not wait for each
+/// Reader of a stream of records. A task reads, so that the reader's own one does not wait for each
 /// answer.
 pub(crate) struct RecordReader {
     context: jetstream::Context,
@@ -99,10 +99,14 @@ struct Reading {
 }
 
 impl RecordReader {
-    pub(crate) fn new(client: &Client, subjects: &ClusterSubjects) -> RecordReader {
+    pub(crate) fn new(
+        client: &Client,
+        subjects: &ClusterSubjects,
+        stream: ClusterStream,
+    ) -> RecordReader {
         RecordReader {
             context: jetstream::new(client.clone()),
-            name: subjects.stream_name(ClusterStream::Members),
+            name: subjects.stream_name(stream),
             reading: None,
             created: None,
         }

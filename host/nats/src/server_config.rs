@@ -77,10 +77,12 @@ fn users(site: &ClusterSite) -> Vec<Value> {
         &site.administrator,
         SubjectPermissions::of_administrator(&subjects),
     );
-    let nodes = site
-        .nodes
-        .iter()
-        .map(|(node, key)| user(key, SubjectPermissions::of_node(&subjects, node)));
+    let nodes = site.nodes.iter().map(|(node, key)| {
+        user(
+            key,
+            SubjectPermissions::of_node(&subjects, node, site.kind_of(node)),
+        )
+    });
     std::iter::once(administrator).chain(nodes).collect()
 }
 

@@ -11,13 +11,14 @@ use crate::{
     authority::{CertificateError, CertificateFiles, ClusterAuthority},
     files::{self, SiteFileError},
     keys::{NodeKey, NodeKeyError, is_public_key},
+    permissions::NodeKind,
     server_config::{MAX_PORT, server_config},
 };
 use peal_config::NatsAddress;
 use peal_model::{ClusterName, NodeName};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 use thiserror::Error;
@@ -102,6 +103,14 @@ pub enum SiteError {
         /// Number of nodes.
         count: usize,
     },
+    /// Deployer that is no node.
+    #[error("cluster {name} has no node {node}; --node {node} adds it")]
+    NoSuchDeployer {
+        /// Name of the cluster.
+        name: ClusterName,
+        /// Name of the deployer.
+        node: NodeName,
+    },
     /// Seed that does not belong to the key of its owner.
     #[error("{}: this is the seed of {found}, and the key of {owner} is {expected}; put the seed of that key back, or move the file away", path.display())]
     OtherKey {
@@ -140,6 +149,8 @@ struct SiteDescription {
     name: ClusterName,
     servers: Vec<String>,
     administrator: String,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    deployers: BTreeSet<NodeName>,
     nodes: BTreeMap<NodeName, String>,
 }
 
@@ -154,6 +165,8 @@ pub struct SiteRequest {
     pub servers: Vec<NatsAddress>,
     /// Nodes that the cluster has, too.
     pub nodes: Vec<NodeName>,
+    /// Nodes that may deploy modules to all nodes, too.
+    pub deployers: Vec<NodeName>,
 }
 
 /// Cluster with its files.
@@ -169,6 +182,8 @@ pub struct ClusterSite {
     pub administrator: String,
     /// Nodes and their public keys.
     pub nodes: BTreeMap<NodeName, String>,
+    /// Nodes that may deploy modules to all nodes.
+    pub deployers: BTreeSet<NodeName>,
 }
 
 impl ClusterSite {
@@ -216,7 +231,17 @@ impl ClusterSite {
                 .map_err(|error: peal_config::NatsAddressError| wrong(error.to_string()))?,
             administrator: read.administrator,
             nodes: read.nodes,
+            deployers: read.deployers,
         }))
+    }
+
+    /// Returns the rights of a node.
+    pub fn kind_of(&self, node: &NodeName) -> NodeKind {
+        if self.deployers.contains(node) {
+            NodeKind::Deployer
+        } else {
+            NodeKind::Plain
+        }
     }
 
     /// Returns the path of the certificate by which the NATS servers are verified.
@@ -274,6 +299,7 @@ impl ClusterSite {
             servers: self.servers.iter().map(ToString::to_string).collect(),
             administrator: self.administrator.clone(),
             nodes: self.nodes.clone(),
+            deployers: self.deployers.clone(),
         };
         let text = toml::to_string(&description).map_err(|error| SiteError::Description {
             path: self.directory.join(DESCRIPTION),
@@ -351,6 +377,11 @@ pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
             });
         }
     };
+    let mut deployers = found
+        .as_ref()
+        .map(|site| site.deployers.clone())
+        .unwrap_or_default();
+    deployers.extend(request.deployers.iter().cloned());
     let (mut servers, mut nodes, administrator) = match found {
         Some(site) => (site.servers, site.nodes, Some(site.administrator)),
         None => (Vec::new(), BTreeMap::new(), None),
@@ -362,6 +393,15 @@ pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
     }
     check_servers(&name, &servers)?;
     check_nodes(&name, &nodes, &request.nodes)?;
+    let is_node = |node: &&NodeName| nodes.contains_key(node) || request.nodes.contains(node);
+    if let Some(node) = request.deployers.iter().find(|node| !is_node(node)) {
+        return Err(SiteError::NoSuchDeployer {
+            name,
+            node: node.clone(),
+        });
+    }
+    // A node whose line was deleted deploys nothing either.
+    deployers.retain(|node| is_node(&node));
     files::create_directory(directory)?;
     let authority = ClusterAuthority::open(directory, &name)?;
     let administrator = public_key(
@@ -384,6 +424,7 @@ pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
         servers,
         administrator,
         nodes,
+        deployers,
     };
     // The certificates of the others may have been moved to their machines.
     site.certify(&authority, &request.servers)?;

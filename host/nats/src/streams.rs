@@ -24,6 +24,14 @@ const MAX_MEMBER_BYTES: i32 = 64 << 10;
 const MAX_SEALS: i64 = 1 << 20;
 /// Maximum size of a seal, in bytes.
 const MAX_SEAL_BYTES: i32 = 4 << 10;
+/// Maximum size of a record or report about module sets, in bytes, with its headers.
+const MAX_MODULES_BYTES: i32 = (256 << 10) + (4 << 10);
+/// Maximum size of a part of an object, in bytes. A node reads it as JSON in one message.
+pub(crate) const MAX_PART: usize = 128 << 10;
+/// The same with its headers.
+const MAX_PART_BYTES: i32 = (128 << 10) + (4 << 10);
+/// Maximum size of all objects, in bytes. The oldest are removed first.
+const MAX_OBJECTS_BYTES: i64 = 1 << 30;
 /// Time in which the stream of members drops repeated message ids.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
@@ -34,11 +42,20 @@ pub enum ClusterStream {
     Members,
     /// Seals of the audit trails of all nodes.
     Seals,
+    /// The last record of each deployer, and the last report of each node about module sets.
+    Modules,
+    /// Module sets and components.
+    Objects,
 }
 
 impl ClusterStream {
     /// All streams.
-    pub const ALL: [ClusterStream; 2] = [ClusterStream::Members, ClusterStream::Seals];
+    pub const ALL: [ClusterStream; 4] = [
+        ClusterStream::Members,
+        ClusterStream::Seals,
+        ClusterStream::Modules,
+        ClusterStream::Objects,
+    ];
 
     /// Returns the settings of the stream, stored on this number of NATS servers.
     pub fn config(self, subjects: &ClusterSubjects, replicas: usize) -> Config {
@@ -78,6 +95,29 @@ impl ClusterStream {
                 discard_new_per_subject: true,
                 deny_delete: true,
                 deny_purge: true,
+                ..common
+            },
+            ClusterStream::Modules => {
+                let (source, destination) = subjects.republished_modules();
+                Config {
+                    max_messages_per_subject: 1,
+                    max_message_size: MAX_MODULES_BYTES,
+                    discard: DiscardPolicy::Old,
+                    republish: Some(Republish {
+                        source,
+                        destination,
+                        // The records are read: a node could not know what it has missed.
+                        headers_only: true,
+                    }),
+                    ..common
+                }
+            }
+            ClusterStream::Objects => Config {
+                max_messages_per_subject: 1,
+                max_message_size: MAX_PART_BYTES,
+                max_bytes: MAX_OBJECTS_BYTES,
+                // Nodes that have an object store it again for those that need it.
+                discard: DiscardPolicy::Old,
                 ..common
             },
         }

@@ -7,12 +7,17 @@
 //! | `peal.C.members.N` | joins and leaves of node N itself, stored | N |
 //! | `peal.C.verdicts.N` | verdicts of node N about others, stored | N |
 //! | `peal.C.seals.N` | seals of the audit trail of node N, stored | N |
+//! | `peal.C.deployments.N` | records of the deployment of modules, stored | N, a deployer |
+//! | `peal.C.readiness.N` | reports of node N about module sets, stored | N |
+//! | `peal.C.objects.N.D.K` | part K of the object with digest D, stored | N |
+//! | `peal.C.stored.deployments.N`, `peal.C.stored.readiness.N` | what was stored | the NATS server |
 //! | `peal.C.sequenced.members.N`, `peal.C.sequenced.verdicts.N` | what was stored, with its sequence | the NATS server |
 //! | `peal.C.ask.M.N` | requests of node N to node M | N |
 //! | `peal.C.inbox.N.M.T` | answer of node M to request T of node N | M |
 //! | `peal.C.inbox.N.>` | answers of JetStream to node N | the NATS server |
 //! | `peal.C.administration.>` | answers of JetStream to the administrator | the NATS server |
 use crate::streams::ClusterStream;
+use peal_cluster::ObjectId;
 use peal_model::{ClusterName, NodeName};
 use std::fmt;
 use thiserror::Error;
@@ -64,6 +69,16 @@ pub enum ClusterSubject {
         /// Node of the trail.
         node: NodeName,
     },
+    /// Record of the deployment of modules, on its way into the stream of modules.
+    Deployment {
+        /// Deployer that writes the record.
+        by: NodeName,
+    },
+    /// Report of a node about module sets, on its way into the stream of modules.
+    Readiness {
+        /// Node that reports about itself.
+        node: NodeName,
+    },
     /// Stored join or leave of a node; headers of the message hold its sequence.
     SequencedMember {
         /// Node that joined or left.
@@ -103,8 +118,11 @@ impl ClusterSubject {
             | ClusterSubject::Answer { from, .. } => from,
             ClusterSubject::Member { node }
             | ClusterSubject::Seal { node }
+            | ClusterSubject::Readiness { node }
             | ClusterSubject::SequencedMember { node } => node,
-            ClusterSubject::Verdict { by } | ClusterSubject::SequencedVerdict { by } => by,
+            ClusterSubject::Verdict { by }
+            | ClusterSubject::SequencedVerdict { by }
+            | ClusterSubject::Deployment { by } => by,
         }
     }
 }
@@ -118,6 +136,8 @@ impl fmt::Display for ClusterSubject {
             ClusterSubject::Member { node } => write!(f, "members.{node}"),
             ClusterSubject::Verdict { by } => write!(f, "verdicts.{by}"),
             ClusterSubject::Seal { node } => write!(f, "seals.{node}"),
+            ClusterSubject::Deployment { by } => write!(f, "deployments.{by}"),
+            ClusterSubject::Readiness { node } => write!(f, "readiness.{node}"),
             ClusterSubject::SequencedMember { node } => write!(f, "sequenced.members.{node}"),
             ClusterSubject::SequencedVerdict { by } => write!(f, "sequenced.verdicts.{by}"),
             ClusterSubject::Ask { to, from } => write!(f, "ask.{to}.{from}"),
@@ -180,6 +200,8 @@ impl ClusterSubjects {
             ["members", name] => ClusterSubject::Member { node: node(name)? },
             ["verdicts", by] => ClusterSubject::Verdict { by: node(by)? },
             ["seals", name] => ClusterSubject::Seal { node: node(name)? },
+            ["deployments", by] => ClusterSubject::Deployment { by: node(by)? },
+            ["readiness", name] => ClusterSubject::Readiness { node: node(name)? },
             ["sequenced", "members", name] => ClusterSubject::SequencedMember { node: node(name)? },
             ["sequenced", "verdicts", by] => ClusterSubject::SequencedVerdict { by: node(by)? },
             ["ask", to, from] => ClusterSubject::Ask {
@@ -260,6 +282,8 @@ impl ClusterSubjects {
         let part = match stream {
             ClusterStream::Members => "MEMBERS",
             ClusterStream::Seals => "SEALS",
+            ClusterStream::Modules => "MODULES",
+            ClusterStream::Objects => "OBJECTS",
         };
         format!("PEAL_{}_{part}", self.cluster)
     }
@@ -269,7 +293,34 @@ impl ClusterSubjects {
         match stream {
             ClusterStream::Members => vec![self.named("members.*"), self.named("verdicts.*")],
             ClusterStream::Seals => vec![self.named("seals.*")],
+            ClusterStream::Modules => vec![self.deployments(), self.named("readiness.*")],
+            ClusterStream::Objects => vec![self.named("objects.*.*.*")],
         }
+    }
+
+    /// Returns the subjects of all records of the deployment of modules.
+    pub fn deployments(&self) -> String {
+        self.named("deployments.*")
+    }
+
+    /// Returns the subject of a part of an object that a node has stored.
+    pub fn object_part(&self, node: &NodeName, object: &ObjectId, part: u64) -> String {
+        self.named(&format!("objects.{node}.{object}.{part}"))
+    }
+
+    /// Returns the subjects of all objects that a node stores.
+    pub fn objects_of(&self, node: &NodeName) -> String {
+        self.named(&format!("objects.{node}.*.*"))
+    }
+
+    /// Returns the subjects of what the stream of modules has stored.
+    pub fn stored_in_modules(&self) -> String {
+        self.named("stored.*.*")
+    }
+
+    /// Returns the subjects from which, and to which, stored records about modules are republished.
+    pub fn republished_modules(&self) -> (String, String) {
+        (self.named(">"), self.named("stored.>"))
     }
 
     /// Returns the subjects from which, and to which, stored members and verdicts are republished.

@@ -1,7 +1,11 @@
 //! View of a cluster from one of its servers, for those who show it.
 use crate::{check::ServerProblem, network::Shared};
 use peal_core::group::ServerId;
-use std::sync::{Arc, OnceLock};
+use peal_model::NodeName;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 /// Relation of a server to its cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,5 +43,13 @@ impl ClusterView {
     /// Returns the number of servers in the cluster, as far as this one knows.
     pub fn servers(&self) -> usize {
         self.0.get().map_or(0, |shared| shared.servers())
+    }
+
+    /// Returns the nodes of the cluster; none unless this server is a member.
+    pub fn nodes(&self) -> BTreeSet<NodeName> {
+        self.0
+            .get()
+            .map(|shared| shared.nodes())
+            .unwrap_or_default()
     }
 }

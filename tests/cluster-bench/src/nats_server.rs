@@ -42,6 +42,7 @@ impl NatsServer {
             name: Some("bench".parse()?),
             servers: vec![address.clone()],
             nodes: nodes.collect::<Result<Vec<NodeName>, _>>()?,
+            deployers: Vec::new(),
         })?;
         let files = site.server_directory(&address);
         let process = Command::new(program)

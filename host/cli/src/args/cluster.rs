@@ -11,7 +11,7 @@ server in servers/, and one for each node in nodes/. Repeat the command with --n
 some. Keys are never overwritten. Files that were moved to their nodes are not made anew.
 
 Examples:
-  peal cluster init --name site --server tls://nats1.example.org --node n1 --node n2
+  peal cluster init --name site --server tls://nats1.example.org --node n1 --node n2 --deployer n1
   peal cluster init --apply             # once the NATS servers run: creates the streams
   peal cluster init --node n3           # then give the NATS servers their new nats-server.conf";
 
@@ -69,6 +69,9 @@ pub struct ClusterInit {
     /// cluster.node names it
     #[arg(long, value_name = "NODE", value_parser = node_name)]
     pub node: Vec<NodeName>,
+    /// Let NODE deploy modules to all nodes; may be repeated
+    #[arg(long, value_name = "NODE", value_parser = node_name)]
+    pub deployer: Vec<NodeName>,
     /// Configure a NATS server at URL: tls://HOST or tls://HOST:PORT. Repeat for 3 or more
     #[arg(long, value_name = "URL", value_parser = nats_address)]
     pub server: Vec<NatsAddress>,

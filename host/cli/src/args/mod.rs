@@ -26,8 +26,8 @@ pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch,
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleAdd, ModuleBench, ModuleCommand, ModuleDev, ModuleDiff, ModuleListArgs,
-    ModuleNameArgs, ModuleRollback, ModuleTest, New,
+    Build, Inspect, ModuleAdd, ModuleBench, ModuleCommand, ModuleDeploy, ModuleDev, ModuleDiff,
+    ModuleListArgs, ModuleNameArgs, ModuleRollback, ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use registry::{Pull, Push};

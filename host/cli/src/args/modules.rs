@@ -5,7 +5,7 @@ use super::{
     number::whole,
     registry::{PULL_HELP, PUSH_HELP, Pull, Push},
     shipped,
-    signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
+    signing::{KEYGEN_HELP, Keygen, PasswordArgs, SIGN_HELP, Sign, VERIFY_HELP, Verify},
 };
 use clap::{
     Args as ClapArgs, Subcommand,
@@ -62,6 +62,13 @@ pub enum ModuleCommand {
     /// component and is safe for any artefact.
     #[command(after_help = PULL_HELP)]
     Pull(Pull),
+    /// Deploy modules to all nodes of the cluster
+    ///
+    /// Adds the modules of the files to those of the cluster, in the place of modules with the same names.
+    /// Every server fetches the set, verifies it with its own keys, compiles it, and says whether it is
+    /// ready. When all are, all run it. A server that cannot run it says why and keeps the old set.
+    #[command(after_help = DEPLOY_HELP)]
+    Deploy(ModuleDeploy),
     /// List the modules of a running server, their states, and the set versions for a rollback
     ///
     /// With --available, lists the components that can be added to a server, without asking one.
@@ -96,7 +103,8 @@ pub enum ModuleCommand {
     /// Have a running server run the modules of an earlier version again
     ///
     /// The set contains the components of that version. The command does not change the files; the
-    /// next change of a file, `peal reload` or a restart loads them again.
+    /// next change of a file, `peal reload` or a restart loads them again. With --cluster, all nodes run
+    /// an earlier set of the cluster again.
     Rollback(ModuleRollback),
     /// Test a component offline with cases or recorded events
     ///
@@ -260,6 +268,76 @@ pub struct ModuleRollback {
     /// Version, as shown by `peal module list`; default: the previous one
     #[arg(value_name = "VERSION", value_parser = whole(1..=u64::MAX))]
     pub to: Option<u64>,
+    /// Have all nodes of the cluster run set VERSION again, at once; without VERSION, give up the set on
+    /// its way and end its canary, or return to the previous set
+    #[arg(long)]
+    pub cluster: bool,
+}
+
+const DEPLOY_HELP: &str = "\
+FILE.toml has the form of a file in modules.d: a [[module]] for each module, with its component in
+`path`, and the signature of the component beside that. The node must be a deployer, which `peal
+cluster init --deployer NODE` says. The command reads its key, which root and the server's user may.
+
+With --canary, a share of the nodes runs the set first. Then --promote has all others run it, and
+`peal module rollback --cluster` ends it. `peal module list` shows the set of each node.
+
+Where modules.require_signature has \"site\", nodes run a module only if its component and its settings
+are signed. --key signs the settings with the secret key of `peal module keygen`.
+
+Examples:
+  peal module add quota --print > quota.toml && peal module deploy quota.toml
+  peal module deploy --key site.key --canary 10 quota.toml
+  peal module deploy --promote
+  peal module deploy --quota 90 --timeout 10m quota.toml      # runs when 90% of the nodes are ready
+  peal module deploy --remove quota
+
+Exit status: 0 if the nodes run the set, or those of the canary do, 1 if the set was given up, 125 if the set was not deployed.";
+
+/// `peal module deploy`.
+#[derive(ClapArgs)]
+pub struct ModuleDeploy {
+    /// Files with the modules
+    #[arg(value_name = "FILE.toml", required_unless_present_any = ["remove", "promote"], value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Remove the module NAME from those of the cluster. Repeat for more modules
+    #[arg(long, value_name = "NAME")]
+    pub remove: Vec<String>,
+    /// Refuse to deploy to another cluster than NAME
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Have PERCENT of the nodes run the set first, at least one
+    #[arg(long, value_name = "PERCENT", value_parser = whole(1..=99_u8))]
+    pub canary: Option<u8>,
+    /// Have all nodes run the set of the canary
+    #[arg(long, conflicts_with_all = ["files", "remove", "canary", "quota", "timeout", "key"])]
+    pub promote: bool,
+    /// Run the set when PERCENT of the nodes are ready. Others keep the old set
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = whole(1..=100_u8))]
+    pub quota: u8,
+    /// Give the set up if too few nodes are ready in TIME (90s, 5m)
+    #[arg(long, value_name = "TIME", value_parser = deploy_time, default_value = "5m")]
+    pub timeout: Duration,
+    /// Sign the settings of the modules with the secret key in FILE.key
+    #[arg(long, value_name = "FILE.key", value_hint = clap::ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
+    /// Source of the password.
+    #[command(flatten)]
+    pub password: PasswordArgs,
+    /// Selection of the server.
+    #[command(flatten)]
+    pub at: ServerArgs,
+}
+
+/// Parser of the time of a deployment.
+fn deploy_time(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    let time = time(text)?;
+    if bounds.contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("{text:?} is not from 1s to 24h"))
+    }
 }
 
 /// `peal module bench`.

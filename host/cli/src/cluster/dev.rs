@@ -116,6 +116,7 @@ fn prepare(directory: PathBuf, port: Option<u16>, node: &NodeName) -> Result<Clu
         name: Some(name),
         servers,
         nodes: vec![node.clone()],
+        deployers: vec![node.clone()],
     })?)
 }
 

@@ -10,11 +10,14 @@ pub fn init(args: ClusterInit) -> Result<ExitCode> {
     let ClusterInit {
         name,
         node,
+        deployer,
         server,
         dir,
         apply,
     } = args;
-    if apply && name.is_none() && node.is_empty() && server.is_empty() {
+    let asks_nothing =
+        name.is_none() && node.is_empty() && deployer.is_empty() && server.is_empty();
+    if apply && asks_nothing {
         print_streams(&ClusterSite::read(&dir)?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -23,6 +26,7 @@ pub fn init(args: ClusterInit) -> Result<ExitCode> {
         name,
         servers: server,
         nodes: node,
+        deployers: deployer,
     })?;
     print_steps(&site)?;
     if apply {

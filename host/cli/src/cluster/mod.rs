@@ -1,9 +1,11 @@
 //! `peal cluster`: NATS servers on which Peal's servers meet; and the cluster of `peal serve`.
 mod dev;
 mod init;
+mod modules;
 mod serve;
 mod status;
 
+pub use modules::{ServedModules, next_work};
 pub use serve::{ServedCluster, network, show, status_of};
 
 use crate::args::ClusterCommand;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// Cluster of a server, for what shows it.
 #[derive(Clone)]
 pub struct ServedCluster {
-    access: Arc<ClusterAccess>,
-    view: ClusterView,
+    pub(super) access: Arc<ClusterAccess>,
+    pub(super) view: ClusterView,
 }
 
 /// Returns the network of a server, with its cluster if it has one. A server without a cluster is alone.

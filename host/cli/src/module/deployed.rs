@@ -1,4 +1,5 @@
 //! `peal module list`, `disable`, `enable`, `reset` and `rollback`: modules of a running server.
+use super::{deploy, deployed_cluster};
 use crate::{
     admin,
     args::{ModuleNameArgs, ModuleRollback, QueryArgs, ServerArgs},
@@ -50,6 +51,9 @@ pub fn change(args: ModuleNameArgs, call: impl FnOnce(String) -> ModuleCall) -> 
 
 /// Runs an earlier version again.
 pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
+    if args.cluster {
+        return deploy::rollback(args);
+    }
     let deployed = request_change(args.at, ModuleCall::Rollback { to: args.to })?;
     print_change(&deployed, "the modules are those of that version already")?;
     crate::print_line(
@@ -111,6 +115,10 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
     for refused in &list.refused {
         writeln!(out, "{refused}")?;
     }
+    if let Some(cluster) = &list.cluster {
+        writeln!(out)?;
+        deployed_cluster::print(out, cluster)?;
+    }
     writeln!(out)?;
     for version in &list.versions {
         let runs = if version.version == list.version {
@@ -149,18 +157,23 @@ fn row(module: &ModuleStatus) -> [String; 6] {
     ]
 }
 
-fn described(version: &VersionStatus) -> String {
+/// Describes a time in seconds since the epoch.
+pub(super) fn ago(at: u64) -> String {
     let age = UNIX_EPOCH
-        .checked_add(Duration::from_secs(version.at))
+        .checked_add(Duration::from_secs(at))
         // This fails if the clock was set back since.
         .and_then(|at| at.elapsed().ok())
         .map_or(0, |age| age.as_secs());
-    let ago = match age {
+    match age {
         0..60 => format!("{age} s ago"),
         60..3600 => format!("{} min ago", age / 60),
         3600..86_400 => format!("{} h ago", age / 3600),
         _ => format!("{} ago", counted(age / 86_400, "day")),
-    };
+    }
+}
+
+fn described(version: &VersionStatus) -> String {
+    let ago = ago(version.at);
     let modules = if version.modules.is_empty() {
         "none".to_owned()
     } else {

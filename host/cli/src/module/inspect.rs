@@ -244,7 +244,10 @@ impl InspectReport<'_> {
 /// Returns the word for a signature that is missing or invalid.
 fn state(error: &SignatureError) -> &'static str {
     match error {
-        SignatureError::Missing(_) | SignatureError::NotKept | SignatureError::NotPushed => "none",
+        SignatureError::Missing(_)
+        | SignatureError::NotKept
+        | SignatureError::NotPushed
+        | SignatureError::NotDeployed => "none",
         SignatureError::Unreadable { .. }
         | SignatureError::Format
         | SignatureError::Legacy

@@ -8,7 +8,9 @@ mod call_list;
 mod call_steps;
 mod candidate;
 mod case_results;
+mod deploy;
 mod deployed;
+mod deployed_cluster;
 mod dev;
 mod diff;
 mod inspect;
@@ -37,6 +39,7 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::Verify(args) => verify::verify(args),
         ModuleCommand::Push(args) => registry::push(&args),
         ModuleCommand::Pull(args) => registry::pull(&args),
+        ModuleCommand::Deploy(args) => deploy::deploy(args),
         ModuleCommand::List(args) if args.available => available::list(&args),
         ModuleCommand::List(args) => deployed::list(args.query),
         ModuleCommand::Add(args) => add::add(args),

@@ -3,7 +3,7 @@ use super::{
     keygen::{create, write},
     password,
 };
-use crate::args::Sign;
+use crate::args::{PasswordArgs, Sign};
 use anyhow::{Context, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use minisign::{PublicKey, SecretKey, SecretKeyBox};
@@ -57,7 +57,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
         .map(|path| component(path))
         .collect::<Result<Vec<_>>>()?;
     // Its password is asked for only after all files have proved to be components.
-    let key = secret_key(args)?;
+    let key = secret_key(&args.key, &args.password)?;
     let public = PublicKey::from_secret_key(&key)?;
     let id = KeyId::new(public.keynum())
         .map(|id| id.to_string())
@@ -97,9 +97,9 @@ fn component(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Reads the secret key, and decrypts it if it is encrypted.
-fn secret_key(args: &Sign) -> Result<SecretKey> {
-    let text = password::secret(&args.key)?;
-    let named = || args.key.display().to_string();
+pub(super) fn secret_key(path: &Path, password: &PasswordArgs) -> Result<SecretKey> {
+    let text = password::secret(path)?;
+    let named = || path.display().to_string();
     let bytes = text
         .lines()
         // The first line of minisign's files is a comment.
@@ -115,7 +115,7 @@ fn secret_key(args: &Sign) -> Result<SecretKey> {
         Some(b"Sc") => {}
         _ => bail!("{} is no secret key of minisign", named()),
     }
-    let password = match password::password_from_args(&args.password)? {
+    let password = match password::password_from_args(password)? {
         Some(password) => password,
         None => password::prompt_password(&format!("Password of {}: ", named()))?,
     };

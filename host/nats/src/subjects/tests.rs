@@ -42,6 +42,16 @@ fn all() -> Vec<(ClusterSubject, &'static str, &'static str)> {
             "a",
         ),
         (
+            ClusterSubject::Deployment { by: node("a") },
+            "peal.site.deployments.a",
+            "a",
+        ),
+        (
+            ClusterSubject::Readiness { node: node("a") },
+            "peal.site.readiness.a",
+            "a",
+        ),
+        (
             ClusterSubject::SequencedMember { node: node("a") },
             "peal.site.sequenced.members.a",
             "a",

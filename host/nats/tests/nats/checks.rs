@@ -14,6 +14,14 @@ async fn problems(running: &RunningSite) -> Vec<ServerProblem> {
     check_server(&mut link).await.problems
 }
 
+/// Streams of the cluster `site`.
+const STREAMS: [&str; 4] = [
+    "PEAL_site_MEMBERS",
+    "PEAL_site_SEALS",
+    "PEAL_site_MODULES",
+    "PEAL_site_OBJECTS",
+];
+
 #[needs(nats)]
 #[tokio::test]
 async fn prepared_server_is_fit_and_reports_its_state() {
@@ -28,7 +36,7 @@ async fn prepared_server_is_fit_and_reports_its_state() {
         .iter()
         .map(|stream| stream.name.as_str())
         .collect();
-    assert_eq!(names, ["PEAL_site_MEMBERS", "PEAL_site_SEALS"]);
+    assert_eq!(names, STREAMS);
     assert_eq!(report.streams[0].messages, 0);
     let again = apply_streams(&running.site).await.unwrap();
     assert!(
@@ -99,10 +107,7 @@ async fn missing_and_different_streams_are_named() {
     let missing = |stream: &str| ServerProblem::MissingStream {
         stream: stream.to_owned(),
     };
-    assert_eq!(
-        problems(&running).await,
-        [missing("PEAL_site_MEMBERS"), missing("PEAL_site_SEALS")]
-    );
+    assert_eq!(problems(&running).await, STREAMS.map(missing));
     apply_streams(&running.site).await.unwrap();
     assert_eq!(problems(&running).await, []);
     // The second node has every permission here.
@@ -198,6 +203,7 @@ async fn reloaded_server_accepts_added_node_and_drops_withdrawn_one() {
         name: None,
         servers: Vec::new(),
         nodes: vec![node("c")],
+        deployers: Vec::new(),
     })
     .unwrap();
     let refused = NatsLink::connect(&running.access("c")).await.err().unwrap();

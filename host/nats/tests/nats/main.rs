@@ -8,6 +8,7 @@
 )]
 mod checks;
 mod config;
+mod deployment;
 mod network;
 mod permissions;
 mod site;

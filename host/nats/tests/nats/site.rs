@@ -21,6 +21,7 @@ fn request(directory: &Path) -> SiteRequest {
         name: None,
         servers: Vec::new(),
         nodes: Vec::new(),
+        deployers: Vec::new(),
     }
 }
 
@@ -73,22 +74,34 @@ fn node_has_exactly_the_permissions_that_it_needs() {
                 "peal.site.members.a",
                 "peal.site.verdicts.a",
                 "peal.site.seals.a",
+                "peal.site.readiness.a",
+                "peal.site.objects.a.*.*",
                 "peal.site.ask.*.a",
                 "peal.site.inbox.*.a.*",
+                "peal.site.deployments.a",
                 "$JS.API.STREAM.INFO.PEAL_site_MEMBERS",
                 "$JS.API.STREAM.MSG.GET.PEAL_site_MEMBERS",
                 "$JS.API.STREAM.INFO.PEAL_site_SEALS",
                 "$JS.API.STREAM.MSG.GET.PEAL_site_SEALS",
+                "$JS.API.STREAM.INFO.PEAL_site_MODULES",
+                "$JS.API.STREAM.MSG.GET.PEAL_site_MODULES",
+                "$JS.API.STREAM.INFO.PEAL_site_OBJECTS",
+                "$JS.API.STREAM.MSG.GET.PEAL_site_OBJECTS",
             ],
             "subscribe": [
                 "peal.site.from.*.all",
                 "peal.site.from.*.to.a",
                 "peal.site.sequenced.*.*",
+                "peal.site.stored.*.*",
                 "peal.site.ask.a.*",
                 "peal.site.inbox.a.>",
             ],
         })
     );
+    // Only a is a deployer.
+    let publish = users[2]["permissions"]["publish"].as_array().unwrap();
+    assert!(publish.contains(&json!("peal.site.readiness.b")));
+    assert!(!publish.contains(&json!("peal.site.deployments.b")));
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn prepared_for(nodes: &[&str], directory: &Path, servers: Vec<NatsAddress>) -> 
         name: Some("site".parse().unwrap()),
         servers,
         nodes: nodes.iter().map(|name| node(name)).collect(),
+        deployers: vec![node("a")],
     })
     .unwrap()
 }

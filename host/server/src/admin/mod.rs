@@ -9,6 +9,7 @@ mod access;
 mod chain;
 mod channel;
 mod client;
+mod cluster_modules;
 mod dispatch;
 mod modules;
 mod protocol;
@@ -24,6 +25,10 @@ pub use chain::{
 };
 pub use channel::{AdminChannel, JobJournal};
 pub use client::{AdminRequestError, Answers, request};
+pub use cluster_modules::{
+    ClusterAbandoned, ClusterModuleCall, ClusterModuleList, ClusterNodeModules, ClusterNodeState,
+    ClusterRollout, ClusterRolloutStage, ClusterSetStatus, NewClusterSet,
+};
 pub use dispatch::{AdminParts, JobRegistrar, ProcessCommand};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,

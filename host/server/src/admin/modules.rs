@@ -1,5 +1,8 @@
 //! Representation of the modules of a running server on the admin socket: requests and states.
-use super::chain::ChainOwner;
+use super::{
+    chain::ChainOwner,
+    cluster_modules::{ClusterModuleCall, ClusterModuleList},
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
@@ -39,6 +42,11 @@ pub enum ModuleCall {
         /// Number of the set version; none for the previous one.
         to: Option<u64>,
     },
+    /// Changes the modules of the cluster.
+    Cluster {
+        /// Change.
+        call: ClusterModuleCall,
+    },
 }
 
 impl fmt::Display for ModuleCall {
@@ -54,6 +62,7 @@ impl fmt::Display for ModuleCall {
                 write!(f, "rollback modules to version {version}")
             }
             ModuleCall::Rollback { to: None } => f.write_str("rollback modules"),
+            ModuleCall::Cluster { call } => call.fmt(f),
         }
     }
 }
@@ -71,6 +80,9 @@ pub struct ModuleList {
     /// the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<UserRefused>,
+    /// Modules of the cluster; none for a server without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterModuleList>,
 }
 
 /// User whose installed modules were refused. The previous ones stay active.

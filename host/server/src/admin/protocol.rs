@@ -193,6 +193,11 @@ pub enum AdminReply {
     Reloaded(ReloadReport),
     /// Reply to `module` with `list`.
     Modules(ModuleList),
+    /// Reply to `module` with `cluster`: the change is stored, and nodes follow it.
+    Deploying {
+        /// Set on its way, or else that of all nodes; none for no modules of the cluster.
+        set: Option<u64>,
+    },
     /// Reply to `module` with `diff`.
     Differences {
         /// Reports, one for each owner of a shadow module of that name.
