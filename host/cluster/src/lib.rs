@@ -4,6 +4,7 @@
 //! A link numbers the messages of one server to another, and the sender keeps each until the receiver
 //! has acknowledged it. The receiver delivers each message once and in order, and asks for those that
 //! are missing.
+mod asks;
 mod backlog;
 mod frame;
 mod in_process;
@@ -15,11 +16,16 @@ mod message;
 mod output;
 mod received;
 mod retry;
+mod seals;
 mod sent;
 mod server;
 mod transport;
 mod version;
 
+pub use asks::{
+    AnswerFrame, AnswerParts, AskFailure, AskFrame, AskFrameError, MAX_ANSWER, MAX_ASK,
+    answer_frames,
+};
 pub use frame::{FrameContents, FrameRefusal, MessagePart, ServerFrame};
 pub use in_process::InProcessNetwork;
 pub use links::{LinkOutput, LinkSettings, Links, MisdirectedFrame};
@@ -31,6 +37,7 @@ pub use membership::{
 pub use message::{decode_message, decode_record, encode_message, encode_record};
 pub use output::{ClusterOutput, ClusterWarning, ServerNotice};
 pub use received::ReceivedMessages;
+pub use seals::{SealCounts, SealLimits, SealOutbox, TrailSeal};
 pub use sent::{MessageRange, MessageSeq, SentMessages, SentPart, StreamLimits, WindowFull};
 pub use server::{ClusterServer, ClusterServerSettings};
 pub use transport::{JoinedServer, LeaveFuture, ServerKind, ServerNetwork, ServerTransport};
