@@ -1,9 +1,13 @@
 //! `peal cluster`: NATS servers on which Peal's servers meet; and the cluster of `peal serve`.
 mod dev;
 mod init;
+pub mod nodes;
+mod requests;
 mod serve;
+mod service;
 mod status;
 
+pub use requests::{NodeReply, NodeRequest, TrailState};
 pub use serve::{ServedCluster, network, show, status_of};
 
 use crate::args::ClusterCommand;
