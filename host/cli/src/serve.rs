@@ -2,7 +2,9 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServeArgs, ServerArgs},
-    artifact_fetcher, audit_signer, cluster, compiler, config, confinement,
+    artifact_fetcher, audit_signer,
+    cluster::{self, ObservedServer},
+    compiler, config, confinement,
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
@@ -162,7 +164,13 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let node = LocalServer::start(prepared, &config, network).await?;
         cluster::show(&node.server.metrics(), cluster.clone());
         if let Some(cluster) = &cluster {
-            cluster.serve(config.audit.path.clone(), node.audit.as_ref());
+            let observed = ObservedServer {
+                observers: config.cluster.observers.clone(),
+                host: node.host.clone(),
+                metrics: node.server.metrics(),
+                store: node.store.clone(),
+            };
+            cluster.serve(config.audit.path.clone(), node.audit.as_ref(), observed);
         }
         let (audit, sealing) = (node.audit.clone(), cluster.clone());
         // The drop of this removes the files.

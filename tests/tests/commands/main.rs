@@ -4,6 +4,7 @@ mod attach;
 mod chain;
 mod checkpoint_requests;
 mod cluster;
+mod cluster_nodes;
 mod command_line;
 mod config;
 mod ctl;

@@ -1,10 +1,14 @@
 //! Command line of `peal audit`.
-use super::{ConfigArgs, number::whole};
+use super::{
+    ConfigArgs,
+    cluster::{node_name, seconds},
+    number::whole,
+};
 use clap::{Args as ClapArgs, Subcommand};
 use nix::unistd::User;
 use peal_audit::{OUTCOMES, kind};
 use peal_config::{nearest, words};
-use peal_model::{ClusterNameError, NodeName};
+use peal_model::NodeName;
 use peal_sandbox::LimitKind;
 use std::{path::PathBuf, time::Duration};
 
@@ -322,18 +326,6 @@ fn user(text: &str) -> Result<u32, String> {
             "there is no user {text:?} here; name an existing user or give a number"
         )),
         Err(error) => Err(format!("user {text:?} cannot be looked up: {error}")),
-    }
-}
-
-fn node_name(text: &str) -> Result<NodeName, ClusterNameError> {
-    text.parse()
-}
-
-/// Parses a time limit: a day at most.
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds @ 1..=86_400) => Ok(Duration::from_secs(seconds)),
-        Ok(_) | Err(_) => Err(format!("{text:?} is no number of seconds from 1 to 86400")),
     }
 }
 

@@ -20,7 +20,7 @@ pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
 };
-pub use cluster::{ClusterCommand, ClusterDev, ClusterInit, ClusterStatus};
+pub use cluster::{ClusterArgs, ClusterCommand, ClusterDev, ClusterInit, ClusterStatus};
 pub use control::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal, CtlStatus};
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
@@ -356,8 +356,11 @@ pub struct StatsArgs {
     pub query: QueryArgs,
     /// Print what each user holds of limited resources, the share of one user, and refusals. Users
     /// that may not administer the server see their own
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cluster")]
     pub by_user: bool,
+    /// Selection of the cluster.
+    #[command(flatten)]
+    pub nodes: ClusterArgs,
 }
 
 /// `peal drain` and `peal stop`.
@@ -411,6 +414,9 @@ pub struct JobRecordArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Selection of the cluster.
+    #[command(flatten)]
+    pub nodes: ClusterArgs,
 }
 
 /// `peal job register`.

@@ -118,6 +118,7 @@ async fn of_nodes(
             Ok(NodeReply::Trail(trail)) => NodeTrail::Compared(trail),
             Ok(NodeReply::NoTrail) if seals == 0 => NodeTrail::None,
             Ok(NodeReply::NoTrail) => NodeTrail::Compared(without_trail()),
+            Ok(_) => NodeTrail::Unknown(nodes::OTHER_REPLY.to_owned()),
             Err(reason) => NodeTrail::Unknown(reason),
         };
         let trail = match trail {

@@ -9,6 +9,7 @@ mod status;
 
 pub use requests::{NodeReply, NodeRequest, TrailState};
 pub use serve::{ServedCluster, network, show, status_of};
+pub use service::ObservedServer;
 
 use crate::args::ClusterCommand;
 use anyhow::Result;

@@ -13,6 +13,9 @@ use std::{
 /// Message while answers are gathered.
 const ASKING: &str = "asking the nodes of the cluster";
 
+/// Reason of an answer of another kind than the request.
+pub const OTHER_REPLY: &str = "its answer is to another request";
+
 /// Exit status if a node did not answer.
 pub const SILENT: u8 = 3;
 
@@ -83,7 +86,7 @@ pub fn report_silent<T>(replies: &NodeReplies<T>) -> ExitCode {
 
 /// Replaces replies of another kind than the request by a reason.
 pub fn of_kind<T>(replies: NodeReplies, take: impl Fn(NodeReply) -> Option<T>) -> NodeReplies<T> {
-    let taken = |reply: NodeReply| take(reply).ok_or("its answer is to another request".to_owned());
+    let taken = |reply: NodeReply| take(reply).ok_or_else(|| OTHER_REPLY.to_owned());
     replies
         .into_iter()
         .map(|(node, reply)| (node, reply.and_then(taken)))

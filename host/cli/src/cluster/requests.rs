@@ -1,7 +1,10 @@
 //! Requests of a node to others, and their replies. Both are JSON, so that an administrator can read them in
 //! a trace; unknown fields are ignored.
+use crate::{job::RecordedJob, ps::GatheredJob};
 use peal_audit::SealedTrail;
+use peal_model::Nspace;
 use peal_nats::NodeAnswer;
+use peal_server::metrics::Snapshot;
 use serde::{Deserialize, Serialize};
 
 /// Request of a node.
@@ -14,6 +17,19 @@ pub enum NodeRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since: Option<u64>,
     },
+    /// Returns jobs with their procs.
+    Procs {
+        /// Names of the jobs; empty for all.
+        #[serde(default)]
+        jobs: Vec<Nspace>,
+    },
+    /// Returns all metrics.
+    Stats,
+    /// Returns the record of a job.
+    JobRecord {
+        /// Name of the job.
+        nspace: Nspace,
+    },
 }
 
 /// Reply of a node.
@@ -24,6 +40,18 @@ pub enum NodeReply {
     Trail(TrailState),
     /// There is no audit trail.
     NoTrail,
+    /// Jobs with their procs.
+    Procs {
+        /// The jobs.
+        jobs: Vec<GatheredJob>,
+    },
+    /// All metrics.
+    Stats(Snapshot),
+    /// Record of the job; `None` if there is none.
+    JobRecord {
+        /// The record.
+        record: Option<RecordedJob>,
+    },
 }
 
 /// Audit trail of a node, as it was compared with the seals of the cluster.
@@ -88,6 +116,10 @@ mod tests {
         for request in [
             NodeRequest::VerifyTrail { since: None },
             NodeRequest::VerifyTrail { since: Some(5) },
+            NodeRequest::Procs {
+                jobs: vec![Nspace::new("solver").unwrap()],
+            },
+            NodeRequest::Stats,
         ] {
             let bytes = request.encode().unwrap();
             assert_eq!(NodeRequest::parse(&bytes), Ok(request));

@@ -1,5 +1,5 @@
 //! Cluster of `peal serve`: its network, and what the server shows of it.
-use super::service::ServedRequests;
+use super::service::{ObservedServer, ServedRequests};
 use crate::node;
 use peal_audit::AuditTrail;
 use peal_nats::{
@@ -124,9 +124,14 @@ fn count(number: usize) -> u64 {
 
 impl ServedCluster {
     /// Begins to answer requests of other nodes.
-    pub fn serve(&self, trail_path: Option<PathBuf>, trail: Option<&AuditTrail>) {
+    pub fn serve(
+        &self,
+        trail_path: Option<PathBuf>,
+        trail: Option<&AuditTrail>,
+        observed: ObservedServer,
+    ) {
         let access = ClusterAccess::clone(&self.access);
-        let service = ServedRequests::new(access, trail_path, trail);
+        let service = ServedRequests::new(access, trail_path, trail, observed);
         self.service.begin(Arc::new(service));
     }
 

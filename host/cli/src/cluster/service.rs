@@ -1,10 +1,17 @@
 //! Service of `peal serve` for the other nodes of its cluster.
 use super::requests::{NodeReply, NodeRequest, TrailState};
-use crate::error_text;
+use crate::{
+    error_text,
+    job::RecordedJob,
+    ps::{self, HostQueries},
+};
 use anyhow::{Context, Result};
 use peal_audit::{AuditTrail, SealPublicKey, TrailSource, verify_sealed};
-use peal_model::NodeName;
+use peal_launcher::EmbeddedHostEnvironment;
+use peal_model::{NodeName, Nspace};
 use peal_nats::{ClusterAccess, NatsLink, NodeAnswerFuture, NodeService, read_seals};
+use peal_server::metrics::Metrics;
+use peal_store::Store;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -22,8 +29,21 @@ pub struct ServedRequests(Arc<ServedParts>);
 struct ServedParts {
     access: ClusterAccess,
     trail: Option<ServedTrail>,
+    observed: ObservedServer,
     /// Time at which the next verification may begin.
     next_verification: Mutex<Instant>,
+}
+
+/// Parts of the server that nodes in `cluster.observers` may see.
+pub struct ObservedServer {
+    /// These nodes.
+    pub observers: Vec<NodeName>,
+    /// Host environment, which knows the jobs of this node.
+    pub host: Arc<EmbeddedHostEnvironment>,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// Store with the records of jobs, if there is one.
+    pub store: Option<Arc<Store>>,
 }
 
 /// Audit trail that is verified for other nodes.
@@ -38,6 +58,7 @@ impl ServedRequests {
         access: ClusterAccess,
         path: Option<PathBuf>,
         trail: Option<&AuditTrail>,
+        observed: ObservedServer,
     ) -> ServedRequests {
         let trail = path.zip(trail).map(|(path, trail)| ServedTrail {
             path,
@@ -46,6 +67,7 @@ impl ServedRequests {
         ServedRequests(Arc::new(ServedParts {
             access,
             trail,
+            observed,
             next_verification: Mutex::new(Instant::now()),
         }))
     }
@@ -56,9 +78,13 @@ impl NodeService for ServedRequests {
         let parts = self.0.clone();
         Box::pin(async move {
             let request = NodeRequest::parse(&request)?;
-            tracing::debug!(%from, ?request, "request of another node");
+            tracing::info!(%from, ?request, "request of a node");
             let reply = match request {
                 NodeRequest::VerifyTrail { since } => parts.verify_trail(since).await?,
+                observing => {
+                    parts.require_observer(&from)?;
+                    parts.observed.reply(observing).await?
+                }
             };
             serde_json::to_vec(&reply).map_err(|error| error.to_string())
         })
@@ -66,6 +92,17 @@ impl NodeService for ServedRequests {
 }
 
 impl ServedParts {
+    /// Refuses nodes whose administrators may not see what this node does.
+    fn require_observer(&self, from: &NodeName) -> Result<(), String> {
+        let own = &self.access.node;
+        if from == own || self.observed.observers.contains(from) {
+            return Ok(());
+        }
+        Err(format!(
+            "cluster.observers in its configuration does not name node {from}"
+        ))
+    }
+
     async fn verify_trail(&self, since: Option<u64>) -> Result<NodeReply, String> {
         let Some(ServedTrail { path, key }) = &self.trail else {
             return Ok(NodeReply::NoTrail);
@@ -102,4 +139,32 @@ async fn verified(
     tokio::task::spawn_blocking(verify)
         .await
         .context("the verification has failed")?
+}
+
+impl ObservedServer {
+    async fn reply(&self, request: NodeRequest) -> Result<NodeReply, String> {
+        match request {
+            NodeRequest::Procs { jobs } => {
+                let queries = HostQueries(self.host.clone());
+                let jobs = ps::gather(&queries, &jobs).await;
+                let jobs = jobs.map_err(|error| error_text(&error))?;
+                Ok(NodeReply::Procs { jobs })
+            }
+            NodeRequest::Stats => Ok(NodeReply::Stats(self.metrics.snapshot())),
+            NodeRequest::JobRecord { nspace } => {
+                let record = self.job_record(nspace).await?;
+                Ok(NodeReply::JobRecord { record })
+            }
+            other => Err(format!("{other:?} is no request of an observer")),
+        }
+    }
+
+    async fn job_record(&self, nspace: Nspace) -> Result<Option<RecordedJob>, String> {
+        let store = self.store.clone();
+        let store = store.ok_or("it keeps no records: store.path is not set there")?;
+        // The database blocks.
+        let read = tokio::task::spawn_blocking(move || RecordedJob::read(&store, &nspace));
+        let read = read.await.map_err(|error| error.to_string())?;
+        read.map_err(|error| error.to_string())
+    }
 }
