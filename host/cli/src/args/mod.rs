@@ -59,6 +59,7 @@ Exit status:
   0    success; `peal run` and `peal attach` return the status of the job or program instead (128 + N: killed by signal N)
   1    `peal config check`, `peal status` or `peal cluster status` found a problem, or `peal ctl` did not complete for all targets
   2    invalid command line
+  3    with --cluster, a node did not answer
   125  Peal failed
   126  the program cannot be executed
   127  the program does not exist

@@ -294,3 +294,56 @@ fn as_json(trails: &NodeTrails) -> Value {
     });
     json!({ "nodes": nodes.collect::<Vec<Value>>() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(seals: u64, contradictions: &[&str]) -> TrailState {
+        TrailState {
+            records: 5,
+            first: Some(1),
+            last: Some(5),
+            seals,
+            contradictions: contradictions.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn trails(trails: Vec<NodeTrail>) -> NodeTrails {
+        let named = trails.into_iter().enumerate();
+        named
+            .map(|(place, trail)| (format!("n{place}").parse().unwrap(), (3, trail)))
+            .collect()
+    }
+
+    #[test]
+    fn node_that_compared_too_few_seals_is_not_intact() {
+        assert_eq!(complete(state(3, &[]), 3), state(3, &[]));
+        // Seals may come while it compares.
+        assert_eq!(complete(state(4, &[]), 3), state(4, &[]));
+        let told = "the node has compared 2 of its 3 stored seals";
+        assert_eq!(complete(state(2, &[]), 3), state(2, &[told]));
+    }
+
+    #[test]
+    fn changed_trail_precedes_silent_node_in_exit_status() {
+        let intact = || NodeTrail::Compared(state(3, &[]));
+        let changed = || NodeTrail::Compared(state(3, &["record 2 was removed"]));
+        let unknown = || NodeTrail::Unknown("no answer\u{1b}".to_owned());
+        for (all, status) in [
+            (vec![intact(), NodeTrail::None], ExitCode::SUCCESS),
+            (vec![intact(), unknown()], ExitCode::from(SILENT)),
+            (vec![unknown(), changed()], ExitCode::from(CHANGED)),
+        ] {
+            assert_eq!(exit_status(&trails(all)), status);
+        }
+        let text = as_text(&trails(vec![changed(), unknown(), NodeTrail::None]));
+        let expected = "\
+node  records  last  seals  trail
+n0          5     5      3  CHANGED: record 2 was removed
+n1          -     -      3  NOT VERIFIED: no answer\\u{1b}
+n2          -     -      3  the node has no audit trail
+";
+        assert_eq!(text, expected);
+    }
+}
