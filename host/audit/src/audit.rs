@@ -1,7 +1,7 @@
 //! The audit trail as seen by the code that records.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, CommitResult,
-    DecisionEntry, GapReason, WriteFailure,
+    DecisionEntry, GapReason, SealPublicKey, WriteFailure,
     entry::kind,
     hash_chain::{ChainHead, FIRST},
     journal::{Journal, JournalFault, JournalFiles, LastRun, RecoveredJournal, boot},
@@ -14,7 +14,7 @@ use crate::{
     shared_trail::SharedTrail,
     trail_budget::TrailUse,
     trail_database::TrailDatabase,
-    writer::TrailWriter,
+    writer::{TrailWriter, locked},
     writer_thread::run_writer,
 };
 use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
@@ -38,6 +38,7 @@ struct Inner {
     used: Arc<TrailUse>,
     thread: Mutex<Option<JoinHandle<()>>>,
     durability: DatabaseDurability,
+    public: SealPublicKey,
 }
 
 impl AuditTrail {
@@ -147,12 +148,18 @@ impl AuditTrail {
             used,
             thread,
             durability,
+            public: keys.public,
         })))
     }
 
     /// Returns the number of the record at which this run began.
     pub fn run(&self) -> u64 {
         self.0.shared.run
+    }
+
+    /// Returns the key that verifies the seals of this trail.
+    pub fn public_key(&self) -> SealPublicKey {
+        self.0.public
     }
 
     /// Returns n where one of n instances of a handler is recorded.
@@ -190,6 +197,14 @@ impl AuditTrail {
     pub fn failure_within(&self, time: Duration, now: Instant) -> Option<WriteFailure> {
         let last = self.0.shared.last_failure()?;
         (now.saturating_duration_since(last.at) < time).then(|| self.0.shared.failure(last))
+    }
+
+    /// Writes what is queued, and makes a trail checkpoint if there are records since the last one.
+    /// Blocks.
+    pub fn seal(&self) {
+        let mut writer = locked(&self.0.writer);
+        writer.drain(&self.0.queue);
+        writer.seal();
     }
 
     /// Records an entry that is not a call. Waits for room in the queue, not for the write.

@@ -1,11 +1,13 @@
-//! Destinations of trail checkpoints: a file, the system log. To rewrite the trail unnoticed, an
+//! Destinations of trail checkpoints: a file, the system log, a cluster. To rewrite the trail unnoticed, an
 //! attacker has to rewrite these too.
 use crate::Statement;
 use std::{
+    fmt,
     fs::OpenOptions,
     io::Write as _,
     os::unix::{fs::OpenOptionsExt as _, net::UnixDatagram},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Socket of the system log.
@@ -14,12 +16,31 @@ const SYSLOG: &str = "/dev/log";
 const PRIORITY: u8 = 10 << 3 | 6;
 
 /// Destinations of trail checkpoints.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Destinations {
     /// File to which trail checkpoints are appended.
     pub file: Option<PathBuf>,
     /// Use of the system log.
     pub syslog: CheckpointSyslog,
+    /// Receiver elsewhere.
+    pub receiver: Option<CheckpointReceiver>,
+}
+
+/// Receiver of checkpoints, which must not block.
+#[derive(Clone)]
+pub struct CheckpointReceiver(Arc<dyn Fn(&Statement) + Send + Sync>);
+
+impl CheckpointReceiver {
+    /// Returns the receiver that calls this function with each checkpoint.
+    pub fn new(receive: impl Fn(&Statement) + Send + Sync + 'static) -> CheckpointReceiver {
+        CheckpointReceiver(Arc::new(receive))
+    }
+}
+
+impl fmt::Debug for CheckpointReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CheckpointReceiver")
+    }
 }
 
 /// Use of the system log for trail checkpoints.
@@ -44,6 +65,9 @@ impl Destinations {
             && let Err(error) = log(checkpoint)
         {
             tracing::error!(%error, socket = SYSLOG, "trail checkpoint not sent to system log");
+        }
+        if let Some(CheckpointReceiver(receive)) = &self.receiver {
+            receive(checkpoint);
         }
     }
 }

@@ -13,6 +13,7 @@
 //!   signer     signs what extends the trail, in `peal serve` as a process of its own
 //! retention  the records to drop when the trail is full; dropped  signed statements about them
 //! verify     finds the first row that was altered, removed, reordered or inserted
+//!   stored_seals  compares a trail with seals that are stored elsewhere
 //! export     the trail as lines of JSON; exported reads them
 //! report     a summary of the trail, also as an HTML page
 //! replay     repeats recorded calls with components and reports differences
@@ -50,6 +51,7 @@ mod settings;
 mod shared_trail;
 pub mod signer;
 mod source;
+mod stored_seals;
 mod trail_budget;
 mod trail_database;
 mod verify;
@@ -57,7 +59,7 @@ mod writer;
 mod writer_thread;
 
 pub use audit::AuditTrail;
-pub use checkpoint::{CheckpointSyslog, Destinations};
+pub use checkpoint::{CheckpointReceiver, CheckpointSyslog, Destinations};
 pub use drop_summary::DropSummary;
 pub use entry::{
     AdmissionDenial, AuditEntry, CallEntry, DecisionEntry, DecisionKind, EntryError, GapReason,
@@ -82,6 +84,7 @@ pub use secret::Secrets;
 pub use settings::{AuditHealth, AuditSettings, WriteFailure};
 pub use signer::{SignerError, SignerMemory, SignerRules, SignerState, TrailSigner, serve_signer};
 pub use source::TrailSource;
+pub use stored_seals::{OtherKeys, SealedTrail, verify_sealed};
 pub use trail_budget::{TrailUse, UserRecordUse, UserRecords};
 pub use verify::{DroppedRecords, Finding, Verified, verify};
 

@@ -307,3 +307,81 @@ fn a_trail_goes_on_where_it_ended_and_the_oldest_go() {
         [Finding::Removed { .. }]
     ));
 }
+
+/// Compares the trail of a place with lines that are stored elsewhere.
+fn sealed(place: &Place, lines: &[String]) -> peal_audit::SealedTrail {
+    let source = TrailSource::open(&place.path("audit.db")).unwrap();
+    let text = std::fs::read_to_string(place.path("audit.key.pub")).unwrap();
+    peal_audit::verify_sealed(&source, &text.parse().unwrap(), lines).unwrap()
+}
+
+/// Runs a trail, and returns the checkpoints that its receiver got.
+fn run_received(place: &Place) -> Vec<String> {
+    let received = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let lines = received.clone();
+    let mut settings = place.settings();
+    settings.checkpoints.receiver = Some(peal_audit::CheckpointReceiver::new(move |seal| {
+        lines.lock().unwrap().push(seal.to_string());
+    }));
+    let trail = peal_audit::AuditTrail::open(settings).unwrap();
+    (0..20).for_each(|_| {
+        trail.note(peal_audit::AuditEntry::Refused {
+            reasons: Vec::new(),
+        })
+    });
+    trail.seal();
+    drop(trail);
+    std::mem::take(&mut *received.lock().unwrap())
+}
+
+fn remove_database(place: &Place) {
+    for name in [
+        "audit.db",
+        "audit.db-wal",
+        "audit.db-shm",
+        "audit.db-tail",
+        "audit.db-tail2",
+    ] {
+        let _ = std::fs::remove_file(place.path(name));
+    }
+}
+
+#[test]
+fn stored_seals_reveal_each_way_to_lose_a_trail() {
+    let place = Place::new();
+    let lines = run_received(&place);
+    // That of before the end, and that of `Ended`.
+    assert!(lines.len() >= 2, "{lines:?}");
+    let kept = sealed(&place, &lines);
+    assert!(kept.is_intact(), "{:?}", kept.contradictions());
+    assert_eq!(kept.own, lines.len() as u64);
+    // A younger trail with the same key.
+    remove_database(&place);
+    drop(place.audit());
+    let cut = sealed(&place, &lines);
+    assert!(!cut.is_intact());
+    let told = cut.contradictions();
+    assert!(
+        told.iter().any(|line| line.contains("were removed")),
+        "{told:?}"
+    );
+    // A trail with another key.
+    remove_database(&place);
+    std::fs::remove_file(place.path("audit.key")).unwrap();
+    drop(place.audit());
+    let replaced = sealed(&place, &lines);
+    let count = lines.len();
+    let told = replaced.contradictions();
+    assert!(
+        told.first().is_some_and(|line| line.starts_with(&format!(
+            "the trail was replaced: {count} stored seals are, up to record 2"
+        ))),
+        "{told:?}"
+    );
+    assert_eq!(replaced.own, 0);
+    let junk = sealed(&place, &["peal-audit 2 checkpoint 1 2".to_owned()]);
+    assert_eq!(
+        junk.contradictions(),
+        ["1 line stored under its name is no seal"]
+    );
+}

@@ -2,14 +2,20 @@
 use crate::config;
 use anyhow::Result;
 use peal_audit::{
-    AdmissionDenial, AuditSettings, AuditTrail, CheckpointSyslog, Destinations, TrailSigner,
+    AdmissionDenial, AuditSettings, AuditTrail, CheckpointReceiver, CheckpointSyslog, Destinations,
+    Statement, TrailSigner,
 };
 use peal_config::{Config, Durability, Problems, Resolved};
 use peal_helper::RefusedCall;
+use peal_nats::{SealQueue, TrailSeal};
 use std::path::PathBuf;
 
-/// Opens the audit trail if the configuration has one.
-pub fn open(resolved: &Resolved, signer: Option<TrailSigner>) -> Result<Option<AuditTrail>> {
+/// Opens the audit trail if the configuration has one. Its seals go to the cluster, too, if there is one.
+pub fn open(
+    resolved: &Resolved,
+    signer: Option<TrailSigner>,
+    seals: Option<SealQueue>,
+) -> Result<Option<AuditTrail>> {
     let audit = &resolved.config.audit;
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
     let (Some(path), Some(on_failure), Some(signer)) = (audit.path.clone(), on_failure, signer)
@@ -40,6 +46,9 @@ pub fn open(resolved: &Resolved, signer: Option<TrailSigner>) -> Result<Option<A
             } else {
                 CheckpointSyslog::No
             },
+            receiver: seals.map(|seals| {
+                CheckpointReceiver::new(move |statement| seals.add(stored_seal(statement)))
+            }),
         },
         server: format!(
             "{} {} peal {}",
@@ -49,6 +58,15 @@ pub fn open(resolved: &Resolved, signer: Option<TrailSigner>) -> Result<Option<A
         ),
     };
     Ok(Some(AuditTrail::open(settings)?))
+}
+
+/// Returns the seal for the cluster. Its identity is the sealed record.
+fn stored_seal(statement: &Statement) -> TrailSeal {
+    let (seq, hash) = statement.row();
+    TrailSeal {
+        id: format!("{seq}-{}", peal_sandbox::Digest(hash)),
+        line: statement.to_string(),
+    }
 }
 
 /// Decider of what the privileged helper refuses.

@@ -20,6 +20,7 @@ use peal_modules::{
     Deployer, JobHandlers, Loader, OutputSinks, SinkCatalog, StartedModules, StartupModules,
     UsageSource,
 };
+use peal_nats::SealQueue;
 use peal_server::{
     GuestPools, HandlerRequest, HostRouter, Notices, Server, ServerNetwork, ServerParts,
     StandaloneChain, metrics::MetricsEndpoint,
@@ -60,6 +61,8 @@ pub struct ServerProcesses {
     pub runtimes: Option<StartRuntime>,
     /// Signer of the audit trail, if there is one.
     pub signer: Option<TrailSigner>,
+    /// Seals of the audit trail for the cluster, if there is one.
+    pub seals: Option<SealQueue>,
 }
 
 /// Server that listens.
@@ -101,14 +104,14 @@ impl Ground {
         notices: Notices,
         command: RecorderCommand,
         (cleaning, helper): (CleanupSettings, PrivilegedHelper),
-        signer: Option<TrailSigner>,
+        (signer, seals): (Option<TrailSigner>, Option<SealQueue>),
     ) -> Result<(Ground, Loader)> {
         let config = &resolved.config;
         // First, so that messages about all later parts pass the configured filter.
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
         let store = store(config)?;
-        let audit = audit_trail::open(resolved, signer)?;
+        let audit = audit_trail::open(resolved, signer, seals)?;
         if let Some(audit) = audit.clone() {
             helper
                 .report_refusals(move |refused| audit.refuse(audit_trail::refused_call(&refused)));
@@ -181,7 +184,7 @@ impl PreparedServer {
             notices,
             command,
             (cleaning, helper.clone()),
-            signer,
+            (signer, None),
         )?;
         let loading =
             (!wanted.is_empty() || !job.handlers.is_empty()).then(|| WaitMessage::new(LOADING));
@@ -212,6 +215,7 @@ impl PreparedServer {
             fetchers,
             runtimes,
             signer,
+            seals,
         } = processes;
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
@@ -234,7 +238,7 @@ impl PreparedServer {
             notices,
             Box::new(|_| String::new()),
             (cleaning, helper.clone()),
-            signer,
+            (signer, seals),
         )?;
         let loader = loader.fetching_by(Arc::new(fetchers));
         let loader = match compilers {

@@ -3,7 +3,7 @@ use crate::{
     admin,
     args::{ConfigArgs, ServeArgs, ServerArgs},
     artifact_fetcher, audit_signer,
-    cluster::{self, ServedModules},
+    cluster::{self, ObservedServer, ServedModules},
     compiler, config, confinement,
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
@@ -18,6 +18,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, Problems, SettingOverride};
 use peal_modules::{DeployerProgress, ReloadTrigger, Watch};
+use peal_nats::{SealLimits, SealQueue};
 use peal_server::{
     Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
     admin::{
@@ -134,6 +135,9 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let fetchers = artifact_fetcher::start(&config, &readable.resolved.modules, starter.clone())?;
     let runtimes = tenant::starter(&config, starter.clone())?;
     let signer = audit_signer::start(&config, starter.clone())?;
+    let seals = cluster
+        .is_some()
+        .then(|| SealQueue::new(SealLimits::default()));
     let (active_confinement, helper) =
         confinement::confine(&readable, &files, &socket, cluster.as_ref(), starter)?;
     let group =
@@ -149,6 +153,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             fetchers,
             runtimes,
             signer,
+            seals: seals.clone(),
         },
     )?;
     // Only now, so that nothing precedes the errors of a configuration.
@@ -158,9 +163,19 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let runtime = node::runtime()?;
     let ending = runtime.block_on(async {
         let mut signals = ServerSignals::new().context("cannot listen to signals")?;
-        let (network, cluster) = cluster::network(cluster);
+        let (network, cluster) = cluster::network(cluster.zip(seals));
         let node = LocalServer::start(prepared, &config, network).await?;
         cluster::show(&node.server.metrics(), cluster.clone());
+        if let Some(cluster) = &cluster {
+            let observed = ObservedServer {
+                observers: config.cluster.observers.clone(),
+                host: node.host.clone(),
+                metrics: node.server.metrics(),
+                store: node.store.clone(),
+            };
+            cluster.serve(config.audit.path.clone(), node.audit.as_ref(), observed);
+        }
+        let (audit, sealing) = (node.audit.clone(), cluster.clone());
         // The drop of this removes the files.
         let _tools = published(&config, &node.server, scope)?;
         let endpoint = node.metrics_endpoint(&config).await?;
@@ -245,6 +260,9 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             // After the server, whose log channels write to the sinks until they end.
             node::close_sinks(node.sinks, &config).await;
             node::finish_records(node.recorder).await;
+            if let Some(cluster) = sealing {
+                cluster.seal(audit).await;
+            }
         };
         tokio::select! {
             () = last_words => {}

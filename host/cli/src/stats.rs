@@ -1,7 +1,11 @@
 //! `peal status` and `peal stats`: state and metrics of a running server.
 use crate::{
     admin,
-    args::{QueryArgs, StatsArgs},
+    args::{ClusterArgs, QueryArgs, StatsArgs},
+    cluster::{
+        NodeReply, NodeRequest,
+        nodes::{NodeReplies, ask_all, of_kind, report_silent},
+    },
     plain,
     table::{Side, table},
     units,
@@ -11,6 +15,7 @@ use peal_server::{
     admin::{AdminReply, AdminRequest, ClusterPlace, ServerStatus, Trouble, UserQuotas},
     metrics::{Amount, MetricSample, Snapshot},
 };
+use serde_json::json;
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -91,8 +96,14 @@ fn plain_lines(text: &str) -> String {
 
 /// Prints the metrics of a server, or the resources of its users.
 pub fn stats(args: StatsArgs) -> Result<ExitCode> {
-    let StatsArgs { query, by_user } = args;
-    if by_user {
+    let StatsArgs {
+        query,
+        by_user,
+        nodes,
+    } = args;
+    if nodes.cluster {
+        of_nodes(query, &nodes)
+    } else if by_user {
         users(query)
     } else {
         metrics(query)
@@ -166,6 +177,38 @@ fn metrics(args: QueryArgs) -> Result<ExitCode> {
         write(&mut out, &snapshot)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the metrics of all nodes.
+fn of_nodes(args: QueryArgs, nodes: &ClusterArgs) -> Result<ExitCode> {
+    let replies = ask_all(args.at.config, &NodeRequest::Stats, nodes.timeout)?;
+    let replies: NodeReplies<Snapshot> = of_kind(replies, |reply| match reply {
+        NodeReply::Stats(snapshot) => Some(snapshot),
+        _ => None,
+    });
+    let mut out = crate::output::stdout();
+    if args.json {
+        let nodes = replies.iter().map(|(node, reply)| {
+            let node = node.to_string();
+            match reply {
+                Ok(Snapshot { families }) => json!({ "node": node, "families": families }),
+                Err(failure) => json!({ "node": node, "failure": failure }),
+            }
+        });
+        serde_json::to_writer_pretty(&mut out, &nodes.collect::<Vec<_>>())?;
+        writeln!(out)?;
+    } else {
+        let answered = replies
+            .iter()
+            .filter_map(|(node, reply)| Some((node, reply.as_ref().ok()?)));
+        for (node, snapshot) in answered {
+            writeln!(out, "node {node}")?;
+            write(&mut out, snapshot)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()?;
+    Ok(report_silent(&replies))
 }
 
 /// Writes a line for each metric: value, name and help.

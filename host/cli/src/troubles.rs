@@ -65,7 +65,9 @@ impl Troubles {
             kind: TroubleKind::Configuration,
             message: format!("the configuration cannot be used, what ran before does:\n{why}"),
         });
-        let alone = self.cluster.iter().filter_map(ServedCluster::trouble);
+        let cluster = self.cluster.iter();
+        let unsealed = cluster.clone().filter_map(ServedCluster::seal_trouble);
+        let alone = cluster.filter_map(ServedCluster::trouble).chain(unsealed);
         let alone = alone.map(|message| Trouble {
             kind: TroubleKind::Cluster,
             message,

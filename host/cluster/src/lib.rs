@@ -4,6 +4,7 @@
 //! A link numbers the messages of one server to another, and the sender keeps each until the receiver
 //! has acknowledged it. The receiver delivers each message once and in order, and asks for those that
 //! are missing.
+mod asks;
 mod backlog;
 mod deployment;
 mod frame;
@@ -16,11 +17,16 @@ mod message;
 mod output;
 mod received;
 mod retry;
+mod seals;
 mod sent;
 mod server;
 mod transport;
 mod version;
 
+pub use asks::{
+    AnswerFrame, AnswerParts, AskFailure, AskFrame, AskFrameError, MAX_ANSWER, MAX_ASK,
+    answer_frames,
+};
 pub use deployment::{
     AbandonedRollout, ClusterDeployment, ClusterModule, ClusterModuleSet, DeployedSet,
     DeploymentOutput, DeploymentRecord, MAX_DEPLOYMENT_RECORD, MAX_KEPT_SETS, MAX_SET_BYTES,
@@ -39,6 +45,7 @@ pub use membership::{
 pub use message::{decode_message, decode_record, encode_message, encode_record};
 pub use output::{ClusterOutput, ClusterWarning, ServerNotice};
 pub use received::ReceivedMessages;
+pub use seals::{SealCounts, SealLimits, SealOutbox, TrailSeal};
 pub use sent::{MessageRange, MessageSeq, SentMessages, SentPart, StreamLimits, WindowFull};
 pub use server::{ClusterServer, ClusterServerSettings};
 pub use transport::{

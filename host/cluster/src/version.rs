@@ -16,7 +16,7 @@ pub struct ProtocolVersion {
 
 impl ProtocolVersion {
     /// Version of this server.
-    pub const CURRENT: ProtocolVersion = ProtocolVersion { major: 1, minor: 1 };
+    pub const CURRENT: ProtocolVersion = ProtocolVersion { major: 1, minor: 2 };
 
     /// Returns true if a server of this version understands frames of the other version.
     pub fn understands(self, other: ProtocolVersion) -> bool {

@@ -15,6 +15,8 @@
 //! network       the network on which servers meet
 //!   records       reading and writing of the one sequence of members
 //!   view          what a server shows of its cluster
+//! asking        requests to other nodes
+//! stored_seals  seals of all nodes, as the stream has them
 //! members       the servers of a cluster, for its administrator
 //! deployment    modules for all nodes: records, reports and objects
 //! ```
@@ -27,6 +29,8 @@
 //! could have its own bytes published as another, and have streams deleted
 //! (`tests/nats/permissions.rs`).
 
+mod answering;
+mod asking;
 mod authority;
 mod check;
 mod deployment;
@@ -37,12 +41,16 @@ mod members;
 mod network;
 mod permissions;
 mod records;
+mod seals;
 mod server_config;
 mod site;
+mod stored_seals;
 mod streams;
 mod subjects;
 mod view;
 
+pub use answering::{NodeAnswerFuture, NodeService, NodeServiceSlot};
+pub use asking::{AskError, NodeAnswer, NodeAsker};
 pub use authority::CertificateError;
 pub use check::{MIN_VERSION, NatsReport, ServerProblem, StoredStream, check_server};
 pub use deployment::{
@@ -55,15 +63,17 @@ pub use link::{ClusterAccess, ClusterAccessError, LinkError, NatsLink};
 pub use members::read_members;
 pub use network::NatsNetwork;
 pub use peal_cluster::{
-    AbandonedRollout, ClusterMember, ClusterModule, ClusterModuleSet, ClusterServerSettings,
-    DeployedSet, DeploymentRecord, MAX_SET_MODULES, Membership, NodeReport, ObjectId,
-    ProposalError, RolloutStage, RolloutTerms, SetAnswer, SetError, SetNumber, SetProposal,
-    SetRollout,
+    AbandonedRollout, AskFailure, ClusterMember, ClusterModule, ClusterModuleSet,
+    ClusterServerSettings, DeployedSet, DeploymentRecord, MAX_SET_MODULES, Membership, NodeReport,
+    ObjectId, ProposalError, RolloutStage, RolloutTerms, SealCounts, SealLimits, SetAnswer,
+    SetError, SetNumber, SetProposal, SetRollout, TrailSeal,
 };
 pub use permissions::{NodeKind, SubjectPermissions};
 pub use records::RecordReadError;
+pub use seals::SealQueue;
 pub use server_config::server_config;
 pub use site::{ClusterSite, SiteError, SiteRequest, prepare_site};
+pub use stored_seals::{SealReadError, StoredSeal, read_seals, sealed_nodes};
 pub use streams::{AppliedStream, ClusterStream, StreamSetupError, apply_streams};
 pub use subjects::{ClusterSubject, ClusterSubjects, SubjectError};
 pub use view::{ClusterStanding, ClusterView};

@@ -1,8 +1,10 @@
 //! NATS as the network on which servers meet.
 use crate::{
+    answering::{Answering, NodeServiceSlot, OpenRequests, RefusedAsk},
     check::{ServerProblem, check_server},
     link::{ClusterAccess, NatsLink},
     records::{ReadStep, RecordReader, RecordWriter, StoredRecord},
+    seals::SealQueue,
     streams::ClusterStream,
     subjects::ClusterSubject,
     view::{ClusterStanding, ClusterView},
@@ -65,6 +67,8 @@ pub struct NatsNetwork {
     run: u64,
     runtime: Handle,
     view: ClusterView,
+    seals: Option<SealQueue>,
+    service: NodeServiceSlot,
 }
 
 impl NatsNetwork {
@@ -84,7 +88,22 @@ impl NatsNetwork {
             run,
             runtime: Handle::current(),
             view: ClusterView::default(),
+            seals: None,
+            service: NodeServiceSlot::default(),
         }
+    }
+
+    /// Sends the seals of this queue to the stream of seals, also after the server has left.
+    pub fn sealing(self, seals: SealQueue) -> NatsNetwork {
+        NatsNetwork {
+            seals: Some(seals),
+            ..self
+        }
+    }
+
+    /// Returns the place of the service that answers requests of other nodes.
+    pub fn service(&self) -> NodeServiceSlot {
+        self.service.clone()
     }
 
     /// Returns a view of the cluster, which follows it.
@@ -173,6 +192,11 @@ impl Shared {
         members.map(|(_, member)| member.node.clone()).collect()
     }
 
+    /// Returns true while a NATS server is reached that has passed the checks.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.obstacle().is_none()
+    }
+
     /// Returns true unless a check of the NATS server has failed.
     fn is_fit(&self) -> bool {
         !matches!(self.obstacle(), Some(Obstacle::Unfit(_)))
@@ -240,6 +264,8 @@ impl ServerNetwork for NatsNetwork {
             shared: shared.clone(),
             server,
             run: self.run,
+            seals: self.seals.clone(),
+            service: self.service.clone(),
         };
         self.runtime.spawn(task.run());
         Arc::new(NatsTransport {
@@ -300,6 +326,8 @@ struct NetworkTask {
     shared: Arc<Shared>,
     server: Arc<dyn JoinedServer>,
     run: u64,
+    seals: Option<SealQueue>,
+    service: NodeServiceSlot,
 }
 
 /// Connection to NATS with its subscriptions.
@@ -320,6 +348,8 @@ struct Session {
     caught_up_at: Option<TokioInstant>,
     beats: SelectAll<Subscriber>,
     heard: Option<HeardServers>,
+    asks: SelectAll<Subscriber>,
+    answering: Answering,
     reader: RecordReader,
     writer: RecordWriter,
 }
@@ -336,7 +366,12 @@ impl NetworkTask {
             link = self.connect() => link,
             () = gone => return self.end(),
         };
-        let mut session = Session::new(link, began, self.run);
+        if let Some(seals) = self.seals.clone() {
+            let (client, subjects) = (link.client.clone(), link.subjects.clone());
+            // The trail ends after the server has left, with a last seal.
+            tokio::spawn(seals.send(client, subjects, link.node.clone(), self.shared.clone()));
+        }
+        let mut session = Session::new(link, began, self.run, self.service.clone());
         self.follow(&mut session).await;
         self.end();
     }
@@ -413,6 +448,11 @@ impl NetworkTask {
                 // There may be more of them than are processed at once.
                 () = future::ready(()), if session.has_sequenced() => {}
                 Some(message) = session.beats.next() => self.beat(session, &message),
+                Some(message) = session.asks.next() => {
+                    if let Err(RefusedAsk { from, reason }) = session.answering.take(&message) {
+                        self.server.message_refused(from, &reason);
+                    }
+                }
                 () = self.shared.wake.notified() => {}
                 () = elapsed(due) => {
                     // Who has sent a beat must not be declared gone because it was not read.
@@ -715,7 +755,7 @@ impl NetworkTask {
 }
 
 impl Session {
-    fn new(link: NatsLink, began: Instant, run: u64) -> Session {
+    fn new(link: NatsLink, began: Instant, run: u64, service: NodeServiceSlot) -> Session {
         let NatsLink {
             client,
             subjects,
@@ -725,6 +765,13 @@ impl Session {
         Session {
             reader: RecordReader::new(client, subjects, ClusterStream::Members),
             writer: RecordWriter::start(client, subjects, node, run),
+            answering: Answering {
+                client: client.clone(),
+                subjects: subjects.clone(),
+                node: node.clone(),
+                service,
+                open: OpenRequests::default(),
+            },
             link,
             began: Some(began),
             frames: SelectAll::new(),
@@ -735,10 +782,11 @@ impl Session {
             caught_up_at: None,
             beats: SelectAll::new(),
             heard: None,
+            asks: SelectAll::new(),
         }
     }
 
-    /// Subscribes to records and frames, in the place of earlier subscriptions.
+    /// Subscribes to records, frames and requests, in the place of earlier subscriptions.
     async fn subscribe(&mut self) -> Result<(), async_nats::SubscribeError> {
         let NatsLink {
             client,
@@ -748,8 +796,10 @@ impl Session {
         } = &self.link;
         let sequenced = client.subscribe(subjects.sequenced()).await?;
         let frames = client.subscribe(subjects.messages_to(node)).await?;
+        let asks = client.subscribe(subjects.asks_to(node)).await?;
         self.sequenced = [sequenced].into_iter().collect();
         self.frames = [frames].into_iter().collect();
+        self.asks = [asks].into_iter().collect();
         Ok(())
     }
 

@@ -20,8 +20,6 @@ use thiserror::Error;
 const MAX_MEMBER_MESSAGES: i64 = 64;
 /// Maximum size of a join, leave or verdict, in bytes.
 const MAX_MEMBER_BYTES: i32 = 64 << 10;
-/// Seals of each node, after which further ones are refused: two a minute for a year.
-const MAX_SEALS: i64 = 1 << 20;
 /// Maximum size of a seal, in bytes.
 const MAX_SEAL_BYTES: i32 = 4 << 10;
 /// Maximum size of a record or report about module sets, in bytes, with its headers.
@@ -57,6 +55,9 @@ impl ClusterStream {
         ClusterStream::Objects,
     ];
 
+    /// Seals of each node, after which further ones are refused: two a minute for a year.
+    pub const MAX_SEALS: i64 = 1 << 20;
+
     /// Returns the settings of the stream, stored on this number of NATS servers.
     pub fn config(self, subjects: &ClusterSubjects, replicas: usize) -> Config {
         let common = Config {
@@ -89,7 +90,7 @@ impl ClusterStream {
                 }
             }
             ClusterStream::Seals => Config {
-                max_messages_per_subject: MAX_SEALS,
+                max_messages_per_subject: ClusterStream::MAX_SEALS,
                 max_message_size: MAX_SEAL_BYTES,
                 discard: DiscardPolicy::New,
                 discard_new_per_subject: true,

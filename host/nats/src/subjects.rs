@@ -257,6 +257,11 @@ impl ClusterSubjects {
         self.named(&format!("inbox.{node}.>"))
     }
 
+    /// Returns the subjects of the answers of all servers to one request.
+    pub fn answers_to(&self, node: &NodeName, request: u64) -> String {
+        self.named(&format!("inbox.{node}.*.{request}"))
+    }
+
     /// Returns the subjects of answers of one server.
     pub fn answers_from(&self, node: &NodeName) -> String {
         self.named(&format!("inbox.*.{node}.*"))

@@ -44,7 +44,8 @@ impl JobEntryKind {
         }
     }
 
-    fn of(name: &str) -> JobEntryKind {
+    /// Returns the kind of this name; that of missing entries for other names.
+    pub fn of(name: &str) -> JobEntryKind {
         JobEntryKind::ALL
             .into_iter()
             .find(|kind| kind.name() == name)

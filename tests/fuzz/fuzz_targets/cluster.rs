@@ -1,9 +1,10 @@
-//! Frames between the servers of a cluster: any bytes are refused or read, what is read is written again
+//! Frames, requests and answers between the servers of a cluster: any bytes are refused or read, what is read is written again
 //! as it was, and the links of a server take it without growing beyond their limits.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use peal_cluster::{
-    LinkOutput, LinkSettings, Links, ServerFrame, StreamLimits, decode_message, encode_message,
+    AnswerFrame, AnswerParts, AskFrame, LinkOutput, LinkSettings, Links, MAX_ANSWER, ServerFrame,
+    StreamLimits, decode_message, encode_message,
 };
 use peal_core::{MonotonicTime, group::ServerId};
 use peal_frames::FrameLimit;
@@ -19,6 +20,18 @@ fuzz_target!(|bytes: &[u8]| {
         let again = encode_message(&message, FrameLimit::default()).unwrap();
         decode_message(&again, FrameLimit::default()).unwrap();
     }
+    if let Ok(ask) = AskFrame::decode(bytes) {
+        assert_eq!(AskFrame::decode(&ask.encode().unwrap()).unwrap(), ask);
+    }
+    if let Ok(answer) = AnswerFrame::decode(bytes) {
+        let again = answer.encode().unwrap();
+        assert_eq!(AnswerFrame::decode(&again).unwrap(), answer);
+    }
+    let mut answer = AnswerParts::default();
+    for piece in bytes.chunks(PIECE) {
+        let _ = answer.take(piece);
+    }
+    assert!(answer.len() <= MAX_ANSWER);
     let limits = StreamLimits {
         max_messages: 16,
         max_bytes: 1 << 12,

@@ -5,6 +5,7 @@ mod chain;
 mod checkpoint_requests;
 mod cluster;
 mod cluster_modules;
+mod cluster_nodes;
 mod command_line;
 mod config;
 mod ctl;

@@ -3,6 +3,7 @@ mod audit_replay;
 mod audit_report;
 mod audit_trail;
 mod channels;
+mod cluster_trails;
 mod gateways;
 mod job_output;
 mod policies;

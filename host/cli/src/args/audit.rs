@@ -1,11 +1,16 @@
 //! Command line of `peal audit`.
-use super::{ConfigArgs, number::whole};
+use super::{
+    ConfigArgs,
+    cluster::{node_name, seconds},
+    number::whole,
+};
 use clap::{Args as ClapArgs, Subcommand};
 use nix::unistd::User;
 use peal_audit::{OUTCOMES, kind};
 use peal_config::{nearest, words};
+use peal_model::NodeName;
 use peal_sandbox::LimitKind;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// `peal audit`.
 #[derive(Subcommand)]
@@ -25,7 +30,8 @@ pub enum AuditCommand {
     ///
     /// The hash of a record covers its content and the hash of the previous record. A key seals the
     /// last hash and some earlier ones. Exit status: 0 if the trail is unchanged, 1 if it was
-    /// changed, 125 if verification is impossible.
+    /// changed, 3 if --cluster found no change and not all nodes answered, 125 if verification is
+    /// impossible.
     #[command(after_help = VERIFY_NOTES)]
     Verify(AuditVerify),
     /// Count records by module, user and outcome
@@ -57,9 +63,17 @@ A user who can write the database and read the key (root) can forge a trail that
 (audit.checkpoint_file, audit.checkpoint_syslog) detect this: pass them with --checkpoints, in files that may contain other lines.
 Records in the journal that are not in the database yet are not sealed; only their number is printed.
 
+A server in a cluster sends seals of its trail to NATS servers, where nobody may delete them. --cluster reads [cluster] of the
+configuration and connects with the key of this node, as `peal cluster status` does. It asks the server of each node to verify its
+trail and to compare it with the seals that the cluster has of it. It names nodes whose trail was cut, replaced by another or an
+older one, or is not there any more, and nodes that did not answer. A server that was taken over may lie: verify a copy of its trail
+with --trails. A copy must be later than the seals: stop the server, or export.
+
 Examples:
   peal audit verify --config /etc/peal/peal.toml
-  peal audit verify --from trail.jsonl --key audit.key.pub --checkpoints /mnt/log/peal.checkpoints";
+  peal audit verify --from trail.jsonl --key audit.key.pub --checkpoints /mnt/log/peal.checkpoints
+  peal audit verify --cluster --json | jq -r '.nodes[] | select(.state != \"intact\").node'
+  peal audit verify --cluster --trails /mnt/trails --node n1 --node n2";
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -170,6 +184,24 @@ pub struct AuditVerify {
     /// Compare with the published checkpoints in FILE
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub checkpoints: Vec<PathBuf>,
+    /// Verify the trails of all nodes of the cluster, and compare them with the seals that the cluster
+    /// has stored
+    #[arg(long, conflicts_with_all = ["from", "key", "checkpoints"])]
+    pub cluster: bool,
+    /// Verify copies of the trails here: DIR/NODE.db or DIR/NODE.jsonl, with the key in DIR/NODE.pub;
+    /// default: each node verifies its own
+    #[arg(long, value_name = "DIR", requires = "cluster", value_hint = clap::ValueHint::DirPath)]
+    pub trails: Option<PathBuf>,
+    /// Verify NODE only; may be repeated
+    #[arg(long, value_name = "NODE", requires = "cluster", value_parser = node_name)]
+    pub node: Vec<NodeName>,
+    /// Compare with the seals since TIME only, such as that of a new trail on a node: an age (30s, 10m,
+    /// 2h, 7d) or a time (2026-11-22T10:00:00Z)
+    #[arg(long, value_name = "TIME", requires = "cluster", value_parser = time)]
+    pub since: Option<u64>,
+    /// Wait for answers of nodes for SECONDS at most
+    #[arg(long, value_name = "SECONDS", requires = "cluster", default_value = "60", value_parser = seconds)]
+    pub timeout: Duration,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

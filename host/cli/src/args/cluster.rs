@@ -3,7 +3,7 @@ use super::ConfigArgs;
 use clap::{Args as ClapArgs, Subcommand};
 use peal_config::{NatsAddress, NatsAddressError};
 use peal_model::{ClusterName, ClusterNameError, NodeName};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 pub(super) const INIT_HELP: &str = "\
 DIR gets cluster.toml, the certificate authority, the administrator's key, a directory for each NATS
@@ -51,12 +51,32 @@ fn cluster_name(text: &str) -> Result<ClusterName, ClusterNameError> {
     text.parse()
 }
 
-fn node_name(text: &str) -> Result<NodeName, ClusterNameError> {
+pub fn node_name(text: &str) -> Result<NodeName, ClusterNameError> {
     text.parse()
 }
 
 fn nats_address(text: &str) -> Result<NatsAddress, NatsAddressError> {
     text.parse()
+}
+
+/// Options of commands that can ask all nodes of a cluster.
+#[derive(ClapArgs, Clone)]
+pub struct ClusterArgs {
+    /// Ask the servers of all nodes of the cluster, with the key of this node; exit with 3 if one did
+    /// not answer
+    #[arg(long)]
+    pub cluster: bool,
+    /// Wait for answers of nodes for SECONDS at most, with --cluster
+    #[arg(long, value_name = "SECONDS", requires = "cluster", default_value = "5", value_parser = seconds)]
+    pub timeout: Duration,
+}
+
+/// Parses a time limit: a day at most.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds @ 1..=86_400) => Ok(Duration::from_secs(seconds)),
+        Ok(_) | Err(_) => Err(format!("{text:?} is no number of seconds from 1 to 86400")),
+    }
 }
 
 /// `peal cluster init`.

@@ -20,7 +20,7 @@ pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
 };
-pub use cluster::{ClusterCommand, ClusterDev, ClusterInit, ClusterStatus};
+pub use cluster::{ClusterArgs, ClusterCommand, ClusterDev, ClusterInit, ClusterStatus};
 pub use control::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal, CtlStatus};
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
@@ -59,6 +59,7 @@ Exit status:
   0    success; `peal run` and `peal attach` return the status of the job or program instead (128 + N: killed by signal N)
   1    `peal config check`, `peal status` or `peal cluster status` found a problem, or `peal ctl` did not complete for all targets
   2    invalid command line
+  3    with --cluster, a node did not answer
   125  Peal failed
   126  the program cannot be executed
   127  the program does not exist
@@ -356,8 +357,11 @@ pub struct StatsArgs {
     pub query: QueryArgs,
     /// Print what each user holds of limited resources, the share of one user, and refusals. Users
     /// that may not administer the server see their own
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cluster")]
     pub by_user: bool,
+    /// Selection of the cluster.
+    #[command(flatten)]
+    pub nodes: ClusterArgs,
 }
 
 /// `peal drain` and `peal stop`.
@@ -411,6 +415,9 @@ pub struct JobRecordArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Selection of the cluster.
+    #[command(flatten)]
+    pub nodes: ClusterArgs,
 }
 
 /// `peal job register`.

@@ -1,5 +1,5 @@
 //! Command lines of `peal ps` and `peal monitor`.
-use super::{ToolArgs, control::time, number::whole};
+use super::{ClusterArgs, ConfigArgs, ToolArgs, control::time, number::whole};
 use clap::{Args as ClapArgs, Subcommand};
 use peal_config::words::{self, TargetKeywords};
 use peal_model::Nspace;
@@ -9,10 +9,18 @@ pub(super) const PS_EXAMPLES: &str = "\
 Your own jobs are shown; root sees the jobs of all users. A dash marks an unknown value. CPU is in
 percent of one core. Without --pid, --nspace and --uri, the jobs of all servers on this node are shown.
 
+--cluster reads [cluster] of the configuration and connects with the key of this node, as root or the user
+of its server. It shows the jobs of all users on all nodes whose cluster.observers names this node, and
+names the nodes that did not answer.
+
+Exit status: 0 on success; 1 if there is no such job; 3 with --cluster if a node did not answer.
+
 Examples:
   peal ps
   peal ps solver --watch
-  peal ps --json | jq '.[].procs[].pid'";
+  peal ps --json | jq '.[].procs[].pid'
+  peal ps --cluster
+  peal ps --cluster --json | jq -r '.[] | select(.failure).node'";
 
 /// `peal ps`.
 #[derive(ClapArgs)]
@@ -24,7 +32,7 @@ pub struct Ps {
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub jobs: Vec<Nspace>,
     /// Update the output repeatedly: in place on a terminal, else appended
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cluster")]
     pub watch: bool,
     /// Update every TIME (2s, 1m), with --watch
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s", requires = "watch")]
@@ -35,6 +43,12 @@ pub struct Ps {
     /// Print JSON, with --watch one line for each update
     #[arg(long)]
     pub json: bool,
+    /// Selection of the cluster.
+    #[command(flatten)]
+    pub nodes: ClusterArgs,
+    /// Configuration with the cluster, for --cluster.
+    #[command(flatten)]
+    pub config: ConfigArgs,
 }
 
 /// `peal monitor`.

@@ -1,4 +1,5 @@
 //! `peal audit`: records of calls and decisions. None of these commands needs a running server.
+mod cluster;
 mod list;
 mod replay;
 mod report;
@@ -27,6 +28,7 @@ pub fn run(command: AuditCommand) -> Result<ExitCode> {
         AuditCommand::List(args) => list::list(args),
         AuditCommand::Show(args) => list::show(args),
         AuditCommand::Export(args) => write(args),
+        AuditCommand::Verify(args) if args.cluster => cluster::run(args),
         AuditCommand::Verify(args) => verify::run(args),
         AuditCommand::Stats(args) => stats::run(args),
         AuditCommand::Replay(args) => replay::run(args),

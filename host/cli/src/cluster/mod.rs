@@ -2,11 +2,16 @@
 mod dev;
 mod init;
 mod modules;
+pub mod nodes;
+mod requests;
 mod serve;
+mod service;
 mod status;
 
 pub use modules::{ServedModules, next_work};
+pub use requests::{NodeReply, NodeRequest, TrailState};
 pub use serve::{ServedCluster, network, show, status_of};
+pub use service::ObservedServer;
 
 use crate::args::ClusterCommand;
 use anyhow::Result;

@@ -3,6 +3,7 @@ mod environment;
 mod record;
 mod recorder;
 
+pub use record::RecordedJob;
 pub use recorder::{JobRecorder, RecorderCommand};
 
 use crate::{

@@ -1,17 +1,84 @@
 //! `peal job record`: record of a job, in order of time.
-use crate::{args::JobRecordArgs, config, plain, supervisor};
+use crate::{
+    args::JobRecordArgs,
+    cluster::{
+        NodeReply, NodeRequest,
+        nodes::{NodeReplies, ask_all, of_kind, report_silent},
+    },
+    config, plain, supervisor,
+};
 use anyhow::{Result, bail};
 use peal_audit::shown_time as time;
-use peal_model::counted;
-use peal_store::{JobEntryKind, JobRecord, JobRecordEntry, Store};
+use peal_model::{Nspace, counted};
+use peal_store::{JobEntryKind, JobRecord, JobRecordEntry, Store, StoreError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{
     io::{self, Write},
     process::ExitCode,
 };
 
+/// Recorded job with its entries. Times are in seconds since the epoch.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RecordedJob {
+    nspace: String,
+    size: u32,
+    command: String,
+    started: u64,
+    /// Time and exit status of the end.
+    ended: Option<(u64, i32)>,
+    /// Ends of procs, by rank.
+    procs: Vec<(u32, String)>,
+    entries: Vec<RecordedEntry>,
+}
+
+/// Entry of a record.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct RecordedEntry {
+    /// Time in milliseconds since the epoch.
+    at: u64,
+    kind: String,
+    rank: Option<u32>,
+    body: String,
+}
+
+impl RecordedJob {
+    /// Reads the record of a job. Blocks.
+    pub fn read(store: &Store, nspace: &Nspace) -> Result<Option<RecordedJob>, StoreError> {
+        let Some(record) = store.job(nspace)? else {
+            return Ok(None);
+        };
+        let JobRecord {
+            nspace: name,
+            size,
+            command,
+            started,
+            ended,
+            procs,
+        } = record;
+        let entry = |entry: JobRecordEntry| RecordedEntry {
+            at: entry.at,
+            kind: entry.kind.name().to_owned(),
+            rank: entry.rank.map(|rank| rank.0),
+            body: entry.body.to_string(),
+        };
+        Ok(Some(RecordedJob {
+            nspace: name,
+            size,
+            command,
+            started,
+            ended,
+            procs: procs.into_iter().map(|(rank, end)| (rank.0, end)).collect(),
+            entries: store.job_entries(nspace)?.into_iter().map(entry).collect(),
+        }))
+    }
+}
+
 /// Prints the record.
 pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
+    if args.nodes.cluster {
+        return of_nodes(args);
+    }
     let config = config::load_sections(args.config, &["store"])?;
     let Some(path) = &config.store.path else {
         bail!(
@@ -27,91 +94,124 @@ pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
     }
     let settings = config::store_settings(&config);
     let store = supervisor::as_owner_of(path, || Store::open(path, settings))??;
-    let Some(record) = store.job(&args.nspace)? else {
+    let Some(record) = RecordedJob::read(&store, &args.nspace)? else {
         bail!(
             "the store {} has no record of job {:?}",
             path.display(),
             args.nspace
         )
     };
-    let entries = store.job_entries(&args.nspace)?;
     let mut out = crate::output::stdout();
     if args.json {
-        let entries = entries.iter().map(entry_json).collect::<Vec<_>>();
-        serde_json::to_writer_pretty(&mut out, &record_json(&record, entries))?;
+        serde_json::to_writer_pretty(&mut out, &record_json(&record))?;
         writeln!(out)?;
     } else {
-        print(&mut out, &record, &entries)?;
+        print(&mut out, &record)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn record_json(record: &JobRecord, entries: Vec<Value>) -> Value {
+/// Prints the records of the job at all nodes that have one.
+fn of_nodes(args: JobRecordArgs) -> Result<ExitCode> {
+    let request = NodeRequest::JobRecord {
+        nspace: args.nspace.clone(),
+    };
+    let replies = ask_all(args.config, &request, args.nodes.timeout)?;
+    let replies: NodeReplies<Option<RecordedJob>> = of_kind(replies, |reply| match reply {
+        NodeReply::JobRecord { record } => Some(record),
+        _ => None,
+    });
+    let mut out = crate::output::stdout();
+    if args.json {
+        let nodes = replies.iter().map(|(node, reply)| {
+            let node = node.to_string();
+            match reply {
+                Ok(record) => json!({ "node": node, "record": record.as_ref().map(record_json) }),
+                Err(failure) => json!({ "node": node, "failure": failure }),
+            }
+        });
+        serde_json::to_writer_pretty(&mut out, &nodes.collect::<Vec<_>>())?;
+        writeln!(out)?;
+    } else {
+        for (node, reply) in &replies {
+            if let Ok(Some(record)) = reply {
+                writeln!(out, "node {node}")?;
+                print(&mut out, record)?;
+            }
+        }
+    }
+    out.flush()?;
+    let has_record = replies.values().flatten().any(Option::is_some);
+    let silent = report_silent(&replies);
+    if !has_record && silent == ExitCode::SUCCESS {
+        bail!(
+            "no node of the cluster has a record of job {:?}",
+            args.nspace
+        );
+    }
+    Ok(silent)
+}
+
+fn record_json(record: &RecordedJob) -> Value {
     let procs: Vec<Value> = record
         .procs
         .iter()
-        .map(|(rank, how)| json!({ "rank": rank.0, "end": how }))
+        .map(|(rank, how)| json!({ "rank": rank, "end": how }))
         .collect();
+    let entries: Vec<Value> = record.entries.iter().map(entry_json).collect();
     json!({
         "nspace": record.nspace, "size": record.size, "command": record.command,
-        "started": time(record.started * 1000), "ended": record.ended.map(|(at, _)| time(at * 1000)),
+        "started": time(record.started.saturating_mul(1000)),
+        "ended": record.ended.map(|(at, _)| time(at.saturating_mul(1000))),
         "exit_status": record.ended.map(|(_, status)| status), "procs": procs, "entries": entries,
     })
 }
 
-fn entry_json(entry: &JobRecordEntry) -> Value {
-    let rank = entry.rank.map(|rank| rank.0);
-    json!({ "time": time(entry.at), "kind": entry.kind.name(), "rank": rank, "body": body(entry) })
+fn entry_json(entry: &RecordedEntry) -> Value {
+    json!({ "time": time(entry.at), "kind": entry.kind, "rank": entry.rank, "body": body(entry) })
 }
 
 /// Returns the body as JSON; a body that was altered is returned as a string.
-fn body(entry: &JobRecordEntry) -> Value {
-    serde_json::from_str(&entry.body).unwrap_or_else(|_| Value::String(entry.body.to_string()))
+fn body(entry: &RecordedEntry) -> Value {
+    serde_json::from_str(&entry.body).unwrap_or_else(|_| Value::String(entry.body.clone()))
 }
 
-fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobRecordEntry]) -> io::Result<()> {
-    let JobRecord {
+fn print(out: &mut impl Write, record: &RecordedJob) -> io::Result<()> {
+    let RecordedJob {
         nspace,
         size,
         command,
         started,
         ended,
         procs,
+        entries,
     } = record;
     line(
         out,
         // Starts and ends are stored in seconds, entries in milliseconds.
-        started * 1000,
+        started.saturating_mul(1000),
         "start",
         None,
         &format!("job {nspace} of {}: {command}", counted(*size, "proc")),
     )?;
     for entry in entries {
-        let rank = entry.rank.map(|rank| rank.0);
         let body = body(entry);
         line(
             out,
             entry.at,
-            entry.kind.name(),
-            rank,
-            &summarized(entry.kind, &body),
+            &plain(&entry.kind),
+            entry.rank,
+            &summarized(JobEntryKind::of(&entry.kind), &body),
         )?;
     }
     // The times at which procs ended are not recorded.
     for (rank, how) in procs {
-        writeln!(
-            out,
-            "{:<24} {:<8} {:>5}  {}",
-            "",
-            "proc",
-            rank.0,
-            plain(how)
-        )?;
+        writeln!(out, "{:<24} {:<8} {:>5}  {}", "", "proc", rank, plain(how))?;
     }
     match ended {
         Some((at, status)) => line(
             out,
-            at * 1000,
+            at.saturating_mul(1000),
             "end",
             None,
             &format!("exit status {status}"),

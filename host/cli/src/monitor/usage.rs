@@ -1,6 +1,7 @@
 //! Resource usage of procs, as servers report it under the keys of the Standard.
 use peal_core::monitor::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME};
 use peal_model::{DataArray, Info, KeyName, Proc, Value, key};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 const DEEPEST: usize = 4;
 
 /// Resource usage of a proc, as far as it is known.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct MeasuredUsage {
     /// Usage of one core, in percent.
     pub cpu_percent: Option<f64>,

@@ -1,12 +1,18 @@
 //! Jobs and procs as a server reports them, collected by several queries.
 use crate::monitor::usage::{self, MeasuredUsage};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use peal_client::{Client, ClientError};
-use peal_model::{Info, Infos, KeyName, Nspace, Proc, ProcInfo, Query, Value, code, key};
-use std::collections::BTreeMap;
+use peal_launcher::EmbeddedHostEnvironment;
+use peal_model::{
+    Info, Infos, KeyName, Nspace, Proc, ProcInfo, Query, Rank, Status, UserIdentity, Value, code,
+    key,
+};
+use peal_server::HostEnvironment;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Job in a list.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GatheredJob {
     pub nspace: Nspace,
     pub uid: Option<u32>,
@@ -16,14 +22,50 @@ pub struct GatheredJob {
 }
 
 /// Proc, and its resource usage if known.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GatheredProc {
     pub info: ProcInfo,
     pub usage: Option<MeasuredUsage>,
 }
 
+/// Server that answers queries.
+pub trait QuerySource: Sync {
+    /// Answers a query.
+    fn ask(&self, query: Query) -> impl Future<Output = Result<QueryAnswer>> + Send;
+}
+
+/// Answer to a query.
+pub enum QueryAnswer {
+    /// Known data.
+    Known(Vec<Info>),
+    /// Status with which a server refuses.
+    Refused(Status),
+}
+
+impl QuerySource for Client {
+    async fn ask(&self, query: Query) -> Result<QueryAnswer> {
+        match self.query(&[query]).await {
+            Ok(found) => Ok(QueryAnswer::Known(found.infos)),
+            Err(ClientError::Refused { status, .. }) => Ok(QueryAnswer::Refused(status)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Queries of root to the host environment of a node.
+pub struct HostQueries(pub Arc<EmbeddedHostEnvironment>);
+
+impl QuerySource for HostQueries {
+    async fn ask(&self, query: Query) -> Result<QueryAnswer> {
+        let source = Proc::new(Nspace::new("peal-observer")?, Rank(0));
+        let root = UserIdentity { uid: 0, gid: 0 };
+        let answer = self.0.query(source, root, vec![query]).await;
+        Ok(answer.map_or_else(QueryAnswer::Refused, QueryAnswer::Known))
+    }
+}
+
 /// Returns these jobs, or all if none is named.
-pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<GatheredJob>> {
+pub async fn gather(client: &impl QuerySource, wanted: &[Nspace]) -> Result<Vec<GatheredJob>> {
     let mut jobs = jobs(client).await?;
     jobs.retain(|job| wanted.is_empty() || wanted.contains(&job.nspace));
     for job in &mut jobs {
@@ -40,7 +82,7 @@ pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<GatheredJo
     Ok(jobs)
 }
 
-async fn jobs(client: &Client) -> Result<Vec<GatheredJob>> {
+async fn jobs(client: &impl QuerySource) -> Result<Vec<GatheredJob>> {
     let answer = query(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
     let Some(Value::DataArray(array)) = answer.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else {
         return Ok(Vec::new());
@@ -81,7 +123,7 @@ fn job(infos: &[&Info]) -> Option<GatheredJob> {
     })
 }
 
-async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
+async fn procs(client: &impl QuerySource, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
     let answer = query(client, key::PMIX_QUERY_PROC_TABLE, of(nspace)).await?;
     let Some(Value::DataArray(array)) = answer.value_of(key::PMIX_QUERY_PROC_TABLE) else {
         return Ok(Vec::new());
@@ -96,7 +138,10 @@ async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
     Ok(array.items().iter().filter_map(info).collect())
 }
 
-async fn usages(client: &Client, nspace: &Nspace) -> Result<BTreeMap<Proc, MeasuredUsage>> {
+async fn usages(
+    client: &impl QuerySource,
+    nspace: &Nspace,
+) -> Result<BTreeMap<Proc, MeasuredUsage>> {
     let answer = query(client, key::PMIX_QUERY_PROC_RESOURCE_USAGE, of(nspace)).await?;
     Ok(usage::of_procs(&answer))
 }
@@ -107,18 +152,20 @@ fn of(nspace: &Nspace) -> Vec<Info> {
 
 /// Queries a key. The result is empty if the server does not know the information: a job may have
 /// ended since it was listed, and some servers do not support every key.
-async fn query(client: &Client, key: KeyName, qualifiers: Vec<Info>) -> Result<Vec<Info>> {
+async fn query(
+    client: &impl QuerySource,
+    key: KeyName,
+    qualifiers: Vec<Info>,
+) -> Result<Vec<Info>> {
     let query = Query {
         keys: vec![Some(key.0.into())],
         qualifiers,
     };
-    match client.query(&[query]).await {
-        Ok(found) => Ok(found.infos),
-        Err(ClientError::Refused {
-            status:
-                code::PMIX_ERR_NOT_FOUND | code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_BAD_PARAM,
-            ..
-        }) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
+    match client.ask(query).await? {
+        QueryAnswer::Known(infos) => Ok(infos),
+        QueryAnswer::Refused(
+            code::PMIX_ERR_NOT_FOUND | code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_BAD_PARAM,
+        ) => Ok(Vec::new()),
+        QueryAnswer::Refused(status) => bail!("the server refuses: {status}"),
     }
 }

@@ -1,10 +1,12 @@
 //! `peal ps`: running jobs, their procs and their resource usage.
 mod gather;
+mod nodes;
 mod print;
+
+pub use gather::{GatheredJob, HostQueries, gather};
 
 use crate::{args::Ps, event, monitor::written, node, tool};
 use anyhow::Result;
-use gather::GatheredJob;
 use print::ProcListFormat;
 use std::{
     io::{self, IsTerminal},
@@ -23,6 +25,9 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Prints the running jobs.
 pub fn run(args: Ps) -> Result<ExitCode> {
+    if args.nodes.cluster {
+        return nodes::run(args);
+    }
     node::as_tool(async {
         let Ps {
             server,
@@ -31,6 +36,8 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             every,
             count,
             json,
+            nodes: _,
+            config: _,
         } = args;
         let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
         let form = match (json, watch) {
@@ -49,7 +56,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
                 turns.tick().await;
                 let mut found = Vec::new();
                 for tool in &tools {
-                    found.extend(gather::gather(tool, &jobs).await?);
+                    found.extend(gather(&**tool, &jobs).await?);
                 }
                 let are_there =
                     |nspace: &&_| !found.iter().any(|job: &GatheredJob| job.nspace == **nspace);

@@ -5,7 +5,7 @@ use crate::{
     table::{Side, table},
     units,
 };
-use peal_model::{ProcState, names::number};
+use peal_model::{NodeName, ProcState, names::number};
 use serde_json::{Value, json};
 
 /// Output format.
@@ -19,6 +19,17 @@ pub enum ProcListFormat {
     Json,
 }
 
+/// Columns of a list.
+const HEAD: [(&str, Side); 8] = [
+    ("job", Side::Left),
+    ("user", Side::Left),
+    ("rank", Side::Right),
+    ("state", Side::Left),
+    ("pid", Side::Right),
+    ("cpu%", Side::Right),
+    ("memory", Side::Right),
+    ("command", Side::Left),
+];
 /// Escape sequence that clears the terminal.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 /// Placeholder for an unknown value.
@@ -31,13 +42,60 @@ pub fn snapshot(
     is_first: bool,
 ) -> serde_json::Result<String> {
     Ok(match form {
-        ProcListFormat::Json => {
-            serde_json::to_string(&jobs.iter().map(job_json).collect::<Vec<_>>())? + "\n"
-        }
+        ProcListFormat::Json => serde_json::to_string(&as_json(jobs))? + "\n",
         ProcListFormat::Redrawn => format!("{CLEAR}{}", text(jobs)),
         ProcListFormat::Plain if is_first => text(jobs),
         ProcListFormat::Plain => format!("\n{}", text(jobs)),
     })
+}
+
+/// Running jobs of a node.
+pub struct NodeJobs<'a> {
+    pub node: &'a NodeName,
+    pub jobs: &'a [GatheredJob],
+}
+
+/// Formats the running jobs of nodes.
+pub fn of_nodes<'a>(nodes: impl Iterator<Item = NodeJobs<'a>>) -> String {
+    let rows: Vec<[String; 9]> = nodes
+        .flat_map(|NodeJobs { node, jobs }| {
+            let of_node = |[job, user, rank, state, pid, cpu, memory, command]: [String; 8]| {
+                [
+                    node.to_string(),
+                    job,
+                    user,
+                    rank,
+                    state,
+                    pid,
+                    cpu,
+                    memory,
+                    command,
+                ]
+            };
+            jobs.iter().flat_map(rows).map(of_node)
+        })
+        .collect();
+    if rows.is_empty() {
+        return "no jobs run in the cluster\n".to_owned();
+    }
+    let [job, user, rank, state, pid, cpu, memory, command] = HEAD;
+    let head = [
+        ("node", Side::Left),
+        job,
+        user,
+        rank,
+        state,
+        pid,
+        cpu,
+        memory,
+        command,
+    ];
+    table(head, &rows)
+}
+
+/// Returns running jobs as JSON.
+pub fn as_json(jobs: &[GatheredJob]) -> Vec<Value> {
+    jobs.iter().map(job_json).collect()
 }
 
 fn text(jobs: &[GatheredJob]) -> String {
@@ -45,19 +103,7 @@ fn text(jobs: &[GatheredJob]) -> String {
         return "no jobs run here\n".to_owned();
     }
     let rows: Vec<[String; 8]> = jobs.iter().flat_map(rows).collect();
-    let left = Side::Left;
-    let right = Side::Right;
-    let head = [
-        ("job", left),
-        ("user", left),
-        ("rank", right),
-        ("state", left),
-        ("pid", right),
-        ("cpu%", right),
-        ("memory", right),
-        ("command", left),
-    ];
-    table(head, &rows)
+    table(HEAD, &rows)
 }
 
 /// Returns a row for each proc; a job without known procs has one row.

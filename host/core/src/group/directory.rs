@@ -232,12 +232,6 @@ impl JobDirectory {
         }
     }
 
-    /// Returns true if procs of a server have ended.
-    pub(super) fn has_ended_at(&self, server: ServerId) -> bool {
-        let mut jobs = self.at.get(&server).into_iter().flatten();
-        jobs.any(|nspace| !self.ended_of(nspace, server).is_empty())
-    }
-
     /// Returns the jobs of a server, with the ranks that it has.
     pub(super) fn of(
         &self,

@@ -101,12 +101,9 @@ impl Groups {
         for known in self.known.values_mut() {
             known.instance = DecisionSeq::default();
         }
-        let has_news = !self.known.is_empty()
-            || !self.collectives.is_empty()
-            || self.directory.has_ended_at(self.me);
-        if has_news {
-            self.report(self.clock);
-        }
+        // Also without groups and calls: a coordinator that takes over at this time waits for the reports of
+        // all servers, and this one may never have known the lost coordinator.
+        self.report(self.clock);
     }
 
     /// Takes over the groups and calls of a server that has joined. Of two groups with one name the

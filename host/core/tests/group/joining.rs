@@ -179,3 +179,24 @@ fn server_joins_again_under_a_greater_number() {
         before = number;
     }
 }
+
+/// A node whose server is killed and started again: the new server has never known the lost coordinator.
+#[test]
+fn takeover_does_not_wait_for_server_that_joins_meanwhile() {
+    let mut sim = Sim::new(3, 1, 1, Order::Reversed);
+    sim.server_alone(ALONE, 2);
+    let members = [proc(1, 0), proc(2, 0), proc(3, 0)];
+    let waiting = members.iter().skip(1);
+    waiting.for_each(|member| sim.construct(member, "g", leader(&members), None));
+    sim.deliver_all();
+    sim.server_dies(ServerId(1));
+    sim.join(ALONE, JOINED);
+    sim.come_to_rest().unwrap();
+    for status in last(&sim, 2) {
+        assert_ne!(status, code::PMIX_SUCCESS);
+    }
+    let all = [proc(2, 0), proc(3, 0), proc(ALONE, 0), proc(ALONE, 1)];
+    construct(&mut sim, "all", &all);
+    sim.come_to_rest().unwrap();
+    assert_eq!(last(&sim, 4), [code::PMIX_SUCCESS; 4]);
+}

@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     reason = "this is test code"
 )]
+mod asks;
 mod checks;
 mod config;
 mod deployment;

@@ -1,0 +1,72 @@
+//! `peal ps --cluster`: running jobs of all nodes.
+use super::{
+    GatheredJob, MISSING,
+    print::{self, NodeJobs},
+};
+use crate::{
+    args::Ps,
+    cluster::{
+        NodeReply, NodeRequest,
+        nodes::{NodeReplies, ask_all, of_kind, report_silent},
+    },
+    output,
+};
+use anyhow::Result;
+use peal_model::Nspace;
+use serde_json::json;
+use std::{io::Write, process::ExitCode};
+
+/// Prints the running jobs of all nodes.
+pub(super) fn run(args: Ps) -> Result<ExitCode> {
+    let Ps {
+        jobs: wanted,
+        json,
+        nodes,
+        config,
+        ..
+    } = args;
+    let request = NodeRequest::Procs {
+        jobs: wanted.clone(),
+    };
+    let replies = ask_all(config, &request, nodes.timeout)?;
+    let replies: NodeReplies<Vec<GatheredJob>> = of_kind(replies, |reply| match reply {
+        NodeReply::Procs { jobs } => Some(jobs),
+        _ => None,
+    });
+    let mut out = output::stdout();
+    if json {
+        let nodes = replies.iter().map(|(node, reply)| {
+            let node = node.to_string();
+            match reply {
+                Ok(jobs) => json!({ "node": node, "jobs": print::as_json(jobs) }),
+                Err(failure) => json!({ "node": node, "failure": failure }),
+            }
+        });
+        writeln!(out, "{}", json!(nodes.collect::<Vec<_>>()))?;
+    } else {
+        let listed = replies.iter().filter_map(|(node, reply)| {
+            let jobs = reply.as_deref().ok()?;
+            Some(NodeJobs { node, jobs })
+        });
+        out.write_all(print::of_nodes(listed).as_bytes())?;
+    }
+    out.flush()?;
+    let silent = report_silent(&replies);
+    let is_missing = |nspace: &&Nspace| {
+        let mut jobs = replies.values().flatten().flatten();
+        !jobs.any(|job| job.nspace == **nspace)
+    };
+    let missing: Vec<&Nspace> = wanted.iter().filter(is_missing).collect();
+    if missing.is_empty() || silent != ExitCode::SUCCESS {
+        return Ok(silent);
+    }
+    let names: Vec<String> = missing
+        .iter()
+        .map(|nspace| format!("{:?}", nspace.as_str()))
+        .collect();
+    crate::print_line(&format!(
+        "no job in the cluster is called {}",
+        names.join(" or ")
+    ));
+    Ok(ExitCode::from(MISSING))
+}

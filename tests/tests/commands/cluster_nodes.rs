@@ -1,0 +1,148 @@
+//! Commands that ask the servers of all nodes of a cluster, on the real NATS server.
+use peal_needs::needs;
+use peal_tests::{
+    Done,
+    daemon::{Daemon, Place},
+    nats_site::NatsSite,
+    peal, run, until,
+};
+use serde_json::Value;
+
+/// Node with a store, which these nodes may observe.
+struct Node {
+    place: Place,
+    section: String,
+}
+
+impl Node {
+    fn new(site: &NatsSite, name: &str, observers: &[&str]) -> Node {
+        let place = site.place(name);
+        let section = site.section_with(name, &place.path("cluster"));
+        let node = Node { place, section };
+        node.configure(observers);
+        node
+    }
+
+    fn configure(&self, observers: &[&str]) {
+        let (section, store) = (&self.section, self.place.path("store.db"));
+        self.place.configure(&format!(
+            "{section}observers = {observers:?}\n[store]\npath = {store:?}\n"
+        ));
+    }
+
+    /// Starts its server, and waits until it is a member of a cluster of this number of servers.
+    fn start(&self, servers: u64) -> Daemon {
+        let daemon = self.place.start();
+        await_servers(&daemon, servers);
+        daemon
+    }
+
+    fn ask(&self, args: &[&str]) -> Done {
+        let config = self.place.path("peal.toml");
+        run(peal(args).arg("--cluster").arg("--config").arg(config))
+    }
+
+    fn ask_json(&self, args: &[&str], status: i32) -> Vec<Value> {
+        let told = self.ask(args).expect_status(status).stdout;
+        serde_json::from_str::<Vec<Value>>(&told).unwrap()
+    }
+}
+
+fn await_servers(daemon: &Daemon, servers: u64) {
+    until("the server is a member", || {
+        let told = daemon.ask(&["status", "--json"]).stdout;
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let place = &told["cluster"];
+        place["id"].is_number() && place["servers"] == servers
+    });
+}
+
+#[needs(prepared, nats)]
+#[test]
+fn jobs_metrics_and_records_of_all_nodes_are_shown_to_observers() {
+    let site = NatsSite::start(&["n1", "n2"]);
+    let first = Node::new(&site, "n1", &[]);
+    let second = Node::new(&site, "n2", &["n1"]);
+    let daemon = first.start(1);
+    let other = second.start(2);
+    await_servers(&daemon, 2);
+    daemon.tell(&["job", "register", "near", "-n", "2"]);
+    other.tell(&["job", "register", "far", "-n", "3"]);
+    let told = first.ask(&["ps"]).expect_status(0).stdout;
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].starts_with("node  job   user"), "{told}");
+    assert!(
+        lines.iter().any(|line| line.starts_with("n1    near")),
+        "{told}"
+    );
+    assert!(
+        lines.iter().any(|line| line.starts_with("n2    far")),
+        "{told}"
+    );
+    let nodes = first.ask_json(&["ps", "--json", "far"], 0);
+    assert_eq!(
+        (&nodes[0]["node"], &nodes[1]["node"]),
+        (&"n1".into(), &"n2".into())
+    );
+    assert_eq!(nodes[0]["jobs"], Value::Array(Vec::new()));
+    assert_eq!(nodes[1]["jobs"][0]["nspace"], "far");
+    let missing = first.ask(&["ps", "none"]).expect_status(1).stderr;
+    assert_eq!(missing, "peal: no job in the cluster is called \"none\"\n");
+    let nodes = first.ask_json(&["stats", "--json"], 0);
+    let jobs = |node: &Value| {
+        let mut families = node["families"].as_array().unwrap().iter();
+        let family = families.find(|one| one["name"] == "peal_jobs").unwrap();
+        family["samples"][0]["value"].clone()
+    };
+    assert_eq!((jobs(&nodes[0]), jobs(&nodes[1])), (1.into(), 1.into()));
+    let told = first.ask(&["stats"]).expect_status(0).stdout;
+    assert!(
+        told.starts_with("node n1\n") && told.contains("\nnode n2\n"),
+        "{told}"
+    );
+    let nodes = first.ask_json(&["job", "record", "far", "--json"], 0);
+    assert_eq!(nodes[0]["record"], Value::Null);
+    assert_eq!(nodes[1]["record"]["size"], 3);
+    let told = first.ask(&["job", "record", "far"]).expect_status(0).stdout;
+    assert!(
+        told.starts_with("node n2\n") && told.contains("job far of 3 procs"),
+        "{told}"
+    );
+    let none = first
+        .ask(&["job", "record", "none"])
+        .expect_status(125)
+        .stderr;
+    assert!(
+        none.contains("no node of the cluster has a record of job \"none\""),
+        "{none}"
+    );
+    // Node n1 is observed by none but its own administrators.
+    let told = second.ask(&["ps"]).expect_status(3);
+    assert!(
+        told.stdout.contains("n2    far") && !told.stdout.contains("near"),
+        "{}",
+        told.stdout
+    );
+    let reason =
+        "peal: node n1: it refuses: cluster.observers in its configuration does not name node n2\n";
+    assert_eq!(told.stderr, reason);
+    for args in [
+        &["stats", "--json"][..],
+        &["job", "record", "near", "--json"],
+    ] {
+        let nodes = second.ask_json(args, 3);
+        let failure = nodes[0]["failure"].as_str().unwrap();
+        assert!(
+            failure.starts_with("it refuses: cluster.observers"),
+            "{failure}"
+        );
+    }
+    // A server that is stopped is named when the time is over.
+    other.signal(rustix::process::Signal::STOP);
+    let told = first.ask(&["ps", "--timeout", "1"]).expect_status(3);
+    assert!(told.stdout.contains("n1    near"), "{}", told.stdout);
+    assert_eq!(told.stderr, "peal: node n2: no answer within 1s\n");
+    other.signal(rustix::process::Signal::CONT);
+    other.tell(&["stop", "--wait"]);
+    daemon.tell(&["stop", "--wait"]);
+}
