@@ -168,7 +168,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         cluster::show(&node.server.metrics(), cluster.clone());
         if let Some(cluster) = &cluster {
             let observed = ObservedServer {
-                observers: config.cluster.observers.clone(),
+                viewers: config.cluster.viewers.clone(),
                 host: node.host.clone(),
                 metrics: node.server.metrics(),
                 store: node.store.clone(),

@@ -638,7 +638,7 @@ settings! {
         ca "cluster.ca": Option<PathBuf> = None, Unset("those of the system", FilePath), "\"/etc/peal/cluster/ca.pem\"";
         /// Nodes whose administrators may see the jobs, metrics and job records of this node: `peal ps
         /// --cluster` and others.
-        observers "cluster.observers": Vec<NodeName> = Vec::new(), List(NodeNameKind), "[\"login1\"]";
+        viewers "cluster.viewers": Vec<NodeName> = Vec::new(), List(NodeNameKind), "[\"login1\"]";
         /// Time in which a NATS server must accept a connection and answer a request, in milliseconds.
         timeout "cluster.timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "2000";
     }

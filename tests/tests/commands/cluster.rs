@@ -116,7 +116,10 @@ fn await_member(daemon: &Daemon, servers: u64) {
 fn servers_meet_on_nats_and_get_events_of_each_other() {
     let mut site = NatsSite::start(&["n1", "n2"]);
     let (place, other_place) = (site.place("n1"), site.place("n2"));
-    let (daemon, other) = (place.start(), other_place.start());
+    // Nodes are shown in the order of their joins.
+    let daemon = place.start();
+    await_member(&daemon, 1);
+    let other = other_place.start();
     await_member(&daemon, 2);
     await_member(&other, 2);
     let config = place.path("peal.toml");

@@ -15,18 +15,18 @@ struct Node {
 }
 
 impl Node {
-    fn new(site: &NatsSite, name: &str, observers: &[&str]) -> Node {
+    fn new(site: &NatsSite, name: &str, viewers: &[&str]) -> Node {
         let place = site.place(name);
         let section = site.section_with(name, &place.path("cluster"));
         let node = Node { place, section };
-        node.configure(observers);
+        node.configure(viewers);
         node
     }
 
-    fn configure(&self, observers: &[&str]) {
+    fn configure(&self, viewers: &[&str]) {
         let (section, store) = (&self.section, self.place.path("store.db"));
         self.place.configure(&format!(
-            "{section}observers = {observers:?}\n[store]\npath = {store:?}\n"
+            "{section}viewers = {viewers:?}\n[store]\npath = {store:?}\n"
         ));
     }
 
@@ -59,7 +59,7 @@ fn await_servers(daemon: &Daemon, servers: u64) {
 
 #[needs(prepared, nats)]
 #[test]
-fn jobs_metrics_and_records_of_all_nodes_are_shown_to_observers() {
+fn jobs_metrics_and_records_of_all_nodes_are_shown_to_viewers() {
     let site = NatsSite::start(&["n1", "n2"]);
     let first = Node::new(&site, "n1", &[]);
     let second = Node::new(&site, "n2", &["n1"]);
@@ -124,7 +124,7 @@ fn jobs_metrics_and_records_of_all_nodes_are_shown_to_observers() {
         told.stdout
     );
     let reason =
-        "peal: node n1: it refuses: cluster.observers in its configuration does not name node n2\n";
+        "peal: node n1: it refuses: cluster.viewers in its configuration does not name node n2\n";
     assert_eq!(told.stderr, reason);
     for args in [
         &["stats", "--json"][..],
@@ -133,7 +133,7 @@ fn jobs_metrics_and_records_of_all_nodes_are_shown_to_observers() {
         let nodes = second.ask_json(args, 3);
         let failure = nodes[0]["failure"].as_str().unwrap();
         assert!(
-            failure.starts_with("it refuses: cluster.observers"),
+            failure.starts_with("it refuses: cluster.viewers"),
             "{failure}"
         );
     }

@@ -31,7 +31,7 @@ const GROUP_LIMIT: Duration = Duration::from_secs(20);
 /// Number of a server in the cluster. It is never used again, so that one that is the same later was so all the time.
 type Membership = u64;
 
-/// What a proc was told.
+/// Events and counts that a proc was told.
 #[derive(Default)]
 struct Told {
     /// Numbers of events, in their order.

@@ -1,5 +1,6 @@
 //! Key of one node in the hands of an attacker: what it sends about jobs and groups of others is refused, counted, and
 //! in the trail.
+use peal_client::{Client, Handler, HandlerOutcome};
 use peal_cluster::{
     ClusterServerSettings, JoinedServer, RefusedSender, ServerKind, ServerNetwork, ServerTransport,
 };
@@ -9,7 +10,7 @@ use peal_core::{
     server::InterServerMessage,
     user_scope::UserScope,
 };
-use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, UserIdentity, Value, key};
+use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, UserIdentity, Value, code, key};
 use peal_nats::{NatsLink, NatsNetwork};
 use peal_needs::needs;
 use peal_tests::{
@@ -20,10 +21,12 @@ use peal_tests::{
 use serde_json::Value as Json;
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
 };
+use tokio::runtime::Runtime;
 
 const NEWS: Status = Status(-3001);
+const HELLO: Status = Status(-3002);
 
 /// Server of a node that knows the others and takes nothing else.
 #[derive(Default)]
@@ -107,7 +110,8 @@ fn event(source: Option<&str>, about: &str) -> Arc<Event> {
     })
 }
 
-/// Starts the server of a node with a trail, and registers a job at it.
+/// Starts the server of a node with a trail, and registers a job at it. Waits until it is a member: the one that joins
+/// first coordinates groups.
 fn start(site: &NatsSite, node: &str, job: &str) -> (Place, Daemon) {
     let place = site.place_with(node, |place| {
         format!(
@@ -117,7 +121,53 @@ fn start(site: &NatsSite, node: &str, job: &str) -> (Place, Daemon) {
     });
     let daemon = place.start();
     daemon.tell(&["job", "register", job, "-n", "2"]);
+    until("the server is a member", || {
+        cluster(&daemon)["id"].is_number()
+    });
     (place, daemon)
+}
+
+/// Waits until procs of both jobs hear of each other: their servers have announced the jobs then.
+fn meet(runtime: &Runtime, procs: [&Client; 2]) {
+    let (tell, heard) = mpsc::channel();
+    for proc in procs {
+        let (tell, me) = (tell.clone(), proc.me().nspace.clone());
+        let handler = Handler::native(move |call| {
+            let source = call
+                .event()
+                .source
+                .as_ref()
+                .map(|source| source.nspace.clone());
+            // The test may have ended.
+            let _ = tell.send((me.clone(), source));
+            HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        });
+        runtime
+            .block_on(proc.register(&[HELLO], &[], handler))
+            .unwrap();
+    }
+    let mut met = BTreeSet::new();
+    until("the jobs hear of each other", || {
+        for proc in procs {
+            let affected = Info::new(
+                key::PMIX_EVENT_AFFECTED_PROC,
+                Value::Proc(proc.me().clone()),
+            );
+            let notify = proc.notify(HELLO, Range::Global, vec![affected]);
+            runtime.block_on(notify).unwrap();
+        }
+        met.extend(heard.try_iter());
+        let has_met = |[one, other]: [&Client; 2]| {
+            met.contains(&(one.me().nspace.clone(), Some(other.me().nspace.clone())))
+        };
+        has_met(procs) && has_met([procs[1], procs[0]])
+    });
+}
+
+/// Returns the place of a server in its cluster.
+fn cluster(daemon: &Daemon) -> Json {
+    let status: Json = serde_json::from_str(&daemon.ask(&["status", "--json"]).stdout).unwrap();
+    status["cluster"].clone()
 }
 
 /// Returns the number of messages that a server has refused.
@@ -134,18 +184,17 @@ fn key_of_a_node_gives_nothing_of_others() {
     let site = NatsSite::start(&["n1", "n2", "n3"]);
     let (place, daemon) = start(&site, "n1", "ours");
     let (_other_place, other) = start(&site, "n2", "theirs");
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let runtime = Runtime::new().unwrap();
     let _entered = runtime.enter();
     let invaded = InvadedNode::join(&site, "n3", 2);
     until("the servers have met", || {
-        [&daemon, &other].iter().all(|daemon| {
-            let status: Json =
-                serde_json::from_str(&daemon.ask(&["status", "--json"]).stdout).unwrap();
-            status["cluster"]["servers"] == 3
-        })
+        let servers = [&daemon, &other].map(|daemon| cluster(daemon)["servers"].clone());
+        servers == [3, 3]
     });
-    // The server that joined first coordinates groups.
     let coordinator = *invaded.impostor.others.lock().unwrap().first().unwrap();
+    let ours = runtime.block_on(daemon.client("ours", 0));
+    let theirs = runtime.block_on(other.client("theirs", 0));
+    meet(&runtime, [&ours, &theirs]);
     assert_eq!(refused(&daemon), 0);
     for (source, about) in [
         (Some("ours"), "ours"),
@@ -207,7 +256,7 @@ fn key_of_a_node_gives_nothing_of_others() {
     });
     daemon.tell(&["stop"]);
     daemon.ends();
-    let mut list = peal(["audit", "list", "--kind", "denied", "--json", "--from"]);
+    let mut list = peal(["audit", "list", "-n", "0", "--json", "--from"]);
     let listed = run(list.arg(place.path("audit.db")))
         .expect_status(0)
         .stdout;

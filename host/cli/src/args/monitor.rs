@@ -10,7 +10,7 @@ Your own jobs are shown; root sees the jobs of all users. A dash marks an unknow
 percent of one core. Without --pid, --nspace and --uri, the jobs of all servers on this node are shown.
 
 --cluster reads [cluster] of the configuration and connects with the key of this node, as root or the user
-of its server. It shows the jobs of all users on all nodes whose cluster.observers names this node, and
+of its server. It shows the jobs of all users on all nodes whose cluster.viewers names this node, and
 names the nodes that did not answer.
 
 Exit status: 0 on success; 1 if there is no such job; 3 with --cluster if a node did not answer.

@@ -34,10 +34,10 @@ struct ServedParts {
     next_verification: Mutex<Instant>,
 }
 
-/// Parts of the server that nodes in `cluster.observers` may see.
+/// Parts of the server that nodes in `cluster.viewers` may see.
 pub struct ObservedServer {
     /// These nodes.
-    pub observers: Vec<NodeName>,
+    pub viewers: Vec<NodeName>,
     /// Host environment, which knows the jobs of this node.
     pub host: Arc<EmbeddedHostEnvironment>,
     /// Metrics.
@@ -95,11 +95,11 @@ impl ServedParts {
     /// Refuses nodes whose administrators may not see what this node does.
     fn require_observer(&self, from: &NodeName) -> Result<(), String> {
         let own = &self.access.node;
-        if from == own || self.observed.observers.contains(from) {
+        if from == own || self.observed.viewers.contains(from) {
             return Ok(());
         }
         Err(format!(
-            "cluster.observers in its configuration does not name node {from}"
+            "cluster.viewers in its configuration does not name node {from}"
         ))
     }
 

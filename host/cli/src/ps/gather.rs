@@ -30,23 +30,24 @@ pub struct GatheredProc {
 
 /// Server that answers queries.
 pub trait QuerySource: Sync {
-    /// Answers a query.
-    fn ask(&self, query: Query) -> impl Future<Output = Result<QueryAnswer>> + Send;
+    /// Answers a query. The answer is empty if the server does not know the information: a job may have ended
+    /// since it was listed, and some servers do not support every key.
+    fn ask(&self, query: Query) -> impl Future<Output = Result<Vec<Info>>> + Send;
 }
 
-/// Answer to a query.
-pub enum QueryAnswer {
-    /// Known data.
-    Known(Vec<Info>),
-    /// Status with which a server refuses.
-    Refused(Status),
+/// Returns true if a refusal says that the server does not know the information.
+fn is_unknown(status: Status) -> bool {
+    matches!(
+        status,
+        code::PMIX_ERR_NOT_FOUND | code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_BAD_PARAM
+    )
 }
 
 impl QuerySource for Client {
-    async fn ask(&self, query: Query) -> Result<QueryAnswer> {
+    async fn ask(&self, query: Query) -> Result<Vec<Info>> {
         match self.query(&[query]).await {
-            Ok(found) => Ok(QueryAnswer::Known(found.infos)),
-            Err(ClientError::Refused { status, .. }) => Ok(QueryAnswer::Refused(status)),
+            Ok(found) => Ok(found.infos),
+            Err(ClientError::Refused { status, .. }) if is_unknown(status) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
     }
@@ -56,11 +57,14 @@ impl QuerySource for Client {
 pub struct HostQueries(pub Arc<EmbeddedHostEnvironment>);
 
 impl QuerySource for HostQueries {
-    async fn ask(&self, query: Query) -> Result<QueryAnswer> {
+    async fn ask(&self, query: Query) -> Result<Vec<Info>> {
         let source = Proc::new(Nspace::new("peal-observer")?, Rank(0));
         let root = UserIdentity { uid: 0, gid: 0 };
-        let answer = self.0.query(source, root, vec![query]).await;
-        Ok(answer.map_or_else(QueryAnswer::Refused, QueryAnswer::Known))
+        match self.0.query(source, root, vec![query]).await {
+            Ok(infos) => Ok(infos),
+            Err(status) if is_unknown(status) => Ok(Vec::new()),
+            Err(status) => bail!("the server refuses: {status}"),
+        }
     }
 }
 
@@ -150,8 +154,7 @@ fn of(nspace: &Nspace) -> Vec<Info> {
     vec![Info::new(key::PMIX_NSPACE, Value::string(nspace.as_str()))]
 }
 
-/// Queries a key. The result is empty if the server does not know the information: a job may have
-/// ended since it was listed, and some servers do not support every key.
+/// Queries a key.
 async fn query(
     client: &impl QuerySource,
     key: KeyName,
@@ -161,11 +164,5 @@ async fn query(
         keys: vec![Some(key.0.into())],
         qualifiers,
     };
-    match client.ask(query).await? {
-        QueryAnswer::Known(infos) => Ok(infos),
-        QueryAnswer::Refused(
-            code::PMIX_ERR_NOT_FOUND | code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_BAD_PARAM,
-        ) => Ok(Vec::new()),
-        QueryAnswer::Refused(status) => bail!("the server refuses: {status}"),
-    }
+    client.ask(query).await
 }

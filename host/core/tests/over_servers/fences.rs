@@ -119,8 +119,9 @@ fn contributions_wait_until_all_servers_are_known() {
             }
             let others = SERVERS as usize - 1;
             let announcements = SERVERS as usize * others;
-            // Each server that joins tells the holder of published data that it brings none.
-            let joins = 2 * others;
+            // Each server that joins tells the holder of published data, and the coordinator of groups, that it
+            // brings none.
+            let joins = 3 * others;
             assert_eq!(fencing.cluster.sent, announcements + joins + 2 * others);
         }
     }
