@@ -373,7 +373,7 @@ impl World {
             for listener in &node.listeners {
                 let me = listener.client.me();
                 let told = listener.told.lock().unwrap();
-                for origin in 0..NODES.len() {
+                for (origin, name) in NODES.iter().enumerate() {
                     let of: Vec<usize> = told
                         .events
                         .iter()
@@ -384,7 +384,7 @@ impl World {
                         of.is_sorted_by(|one, next| one < next),
                         "seed {}: {me} heard {of:?} of {}",
                         self.seed,
-                        NODES[origin]
+                        name
                     );
                 }
                 let heard: BTreeSet<usize> = told.events.iter().copied().collect();
