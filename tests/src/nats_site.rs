@@ -64,6 +64,11 @@ impl NatsServer {
     fn address(&self) -> String {
         format!("tls://127.0.0.1:{}", self.port)
     }
+
+    /// Returns the directory of its files among those of the cluster.
+    fn directory(&self, site: &Path) -> PathBuf {
+        site.join(format!("servers/127.0.0.1-{}", self.port))
+    }
 }
 
 /// Returns a port that had no listener a moment ago, below those that the system gives to connections.
@@ -118,18 +123,15 @@ impl NatsSite {
         });
     }
 
-    fn server_directory(&self, port: u16) -> PathBuf {
-        self.files.path().join(format!("servers/127.0.0.1-{port}"))
-    }
-
     /// Starts the NATS servers that do not run, and waits until they listen.
     pub fn start_again(&mut self) {
         let files = self.files.path();
-        for NatsServer { port, process } in &mut self.servers {
+        for server in &mut self.servers {
+            let directory = server.directory(&files);
+            let NatsServer { port, process } = server;
             if process.is_some() {
                 continue;
             }
-            let directory = files.join(format!("servers/127.0.0.1-{port}"));
             let mut command = Command::new(nats_server());
             command
                 .args(["-c", "nats-server.conf"])
@@ -164,7 +166,8 @@ impl NatsSite {
     /// Removes all that the NATS servers have stored. They must not run.
     pub fn wipe(&self) {
         for server in &self.servers {
-            fs::remove_dir_all(self.server_directory(server.port).join("jetstream")).unwrap();
+            let directory = server.directory(&self.files.path());
+            fs::remove_dir_all(directory.join("jetstream")).unwrap();
         }
     }
 

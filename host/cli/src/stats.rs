@@ -4,7 +4,7 @@ use crate::{
     args::{ClusterArgs, QueryArgs, StatsArgs},
     cluster::{
         NodeReply, NodeRequest,
-        nodes::{NodeReplies, ask_all, of_kind, report_silent},
+        nodes::{NodeReplies, as_json, ask_all, of_kind, report_silent},
     },
     plain,
     table::{Side, table},
@@ -188,14 +188,8 @@ fn of_nodes(args: QueryArgs, nodes: &ClusterArgs) -> Result<ExitCode> {
     });
     let mut out = crate::output::stdout();
     if args.json {
-        let nodes = replies.iter().map(|(node, reply)| {
-            let node = node.to_string();
-            match reply {
-                Ok(Snapshot { families }) => json!({ "node": node, "families": families }),
-                Err(failure) => json!({ "node": node, "failure": failure }),
-            }
-        });
-        serde_json::to_writer_pretty(&mut out, &nodes.collect::<Vec<_>>())?;
+        let families = |snapshot: &Snapshot| json!(snapshot.families);
+        serde_json::to_writer_pretty(&mut out, &as_json(&replies, "families", families))?;
         writeln!(out)?;
     } else {
         let answered = replies

@@ -1,14 +1,12 @@
 //! Requests of a node to others, and their answers: bytes whose meaning the servers know. An answer comes
 //! in parts, in order.
-use crate::ProtocolVersion;
+use crate::{ProtocolVersion, version::VersionedContents};
 use peal_frames::{CodecError, FrameLimit, named_bytes, of_named_bytes};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// First bytes of every frame of a request or an answer, before the version.
 const MARK: [u8; 2] = *b"PA";
-/// Length of the mark and the version, in bytes.
-const HEADER: usize = 4;
 /// Maximum length of a request, in bytes.
 pub const MAX_ASK: usize = 16 << 10;
 /// Maximum length of a part of an answer, in bytes. NATS servers take messages of 1 MiB.
@@ -87,7 +85,11 @@ impl AskFrame {
     ///
     /// Fails if it is longer than 16 KiB.
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        named_bytes(header(), self, FrameLimit(MAX_ASK + MAX_OVERHEAD))
+        named_bytes(
+            ProtocolVersion::CURRENT.header(MARK),
+            self,
+            FrameLimit(MAX_ASK + MAX_OVERHEAD),
+        )
     }
 
     /// Decodes a request.
@@ -107,7 +109,11 @@ impl AnswerFrame {
     ///
     /// Fails if it is longer than 512 KiB.
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        named_bytes(header(), self, FrameLimit(MAX_ANSWER_PART + MAX_OVERHEAD))
+        named_bytes(
+            ProtocolVersion::CURRENT.header(MARK),
+            self,
+            FrameLimit(MAX_ANSWER_PART + MAX_OVERHEAD),
+        )
     }
 
     /// Decodes a part.
@@ -120,24 +126,14 @@ impl AnswerFrame {
     }
 }
 
-fn header() -> Vec<u8> {
-    let ProtocolVersion { major, minor } = ProtocolVersion::CURRENT;
-    let [p, a] = MARK;
-    vec![p, a, major, minor]
-}
-
 fn decode<T: for<'de> Deserialize<'de>>(
     bytes: &[u8],
     limit: FrameLimit,
 ) -> Result<T, AskFrameError> {
-    let no_frame = AskFrameError::NoFrame { len: bytes.len() };
-    let Some((&[p, a, major, minor], contents)) = bytes.split_first_chunk::<HEADER>() else {
-        return Err(no_frame);
-    };
-    if [p, a] != MARK {
-        return Err(no_frame);
-    }
-    let theirs = ProtocolVersion { major, minor };
+    let VersionedContents {
+        version: theirs,
+        contents,
+    } = ProtocolVersion::read(MARK, bytes).ok_or(AskFrameError::NoFrame { len: bytes.len() })?;
     if !ProtocolVersion::CURRENT.understands(theirs) {
         return Err(AskFrameError::Version { theirs });
     }

@@ -1,5 +1,5 @@
 //! Frames: the units that the network between servers carries.
-use crate::{MessageRange, MessageSeq, ProtocolVersion};
+use crate::{MessageRange, MessageSeq, ProtocolVersion, version::VersionedContents};
 use peal_core::group::ServerId;
 use peal_frames::{CodecError, FrameLimit, named_bytes, of_named_bytes};
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,6 @@ use thiserror::Error;
 
 /// First bytes of every frame, before its version.
 const MARK: [u8; 2] = *b"PL";
-
-/// Length of the mark and the version, in bytes.
-const HEADER: usize = 4;
 
 /// Place of a part in its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -97,9 +94,7 @@ impl ServerFrame {
     ///
     /// Fails if it is longer than the limit.
     pub fn encode(&self, limit: FrameLimit) -> Result<Vec<u8>, CodecError> {
-        let ProtocolVersion { major, minor } = ProtocolVersion::CURRENT;
-        let [p, l] = MARK;
-        named_bytes(vec![p, l, major, minor], self, limit)
+        named_bytes(ProtocolVersion::CURRENT.header(MARK), self, limit)
     }
 
     /// Decodes a frame.
@@ -109,14 +104,10 @@ impl ServerFrame {
     /// Fails if the bytes are no frame, one of another major version, one of a kind that is not
     /// known, or longer than the limit.
     pub fn decode(bytes: &[u8], limit: FrameLimit) -> Result<ServerFrame, FrameRefusal> {
-        let no_frame = FrameRefusal::NoFrame { len: bytes.len() };
-        let Some((&[p, l, major, minor], contents)) = bytes.split_first_chunk::<HEADER>() else {
-            return Err(no_frame);
-        };
-        if [p, l] != MARK {
-            return Err(no_frame);
-        }
-        let theirs = ProtocolVersion { major, minor };
+        let VersionedContents {
+            version: theirs,
+            contents,
+        } = ProtocolVersion::read(MARK, bytes).ok_or(FrameRefusal::NoFrame { len: bytes.len() })?;
         if !ProtocolVersion::CURRENT.understands(theirs) {
             return Err(FrameRefusal::Version { theirs });
         }

@@ -292,4 +292,9 @@ impl Membership {
     pub fn members(&self) -> impl DoubleEndedIterator<Item = (ServerId, &ClusterMember)> {
         self.members.iter().map(|(id, member)| (*id, member))
     }
+
+    /// Returns the nodes of the members, ordered by their numbers.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.members.values().map(|member| &member.node)
+    }
 }

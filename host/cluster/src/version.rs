@@ -14,9 +14,29 @@ pub struct ProtocolVersion {
     pub minor: u8,
 }
 
+/// Contents of a frame, and its version.
+pub(crate) struct VersionedContents<'a> {
+    pub(crate) version: ProtocolVersion,
+    pub(crate) contents: &'a [u8],
+}
+
 impl ProtocolVersion {
     /// Version of this server.
     pub const CURRENT: ProtocolVersion = ProtocolVersion { major: 1, minor: 2 };
+
+    /// Returns the first bytes of a frame of this version: the mark of its kind, and the version.
+    pub(crate) fn header(self, mark: [u8; 2]) -> Vec<u8> {
+        let [first, second] = mark;
+        vec![first, second, self.major, self.minor]
+    }
+
+    /// Reads the first bytes of a frame with this mark. Returns `None` for other bytes.
+    pub(crate) fn read(mark: [u8; 2], bytes: &[u8]) -> Option<VersionedContents<'_>> {
+        let contents = bytes.strip_prefix(&mark)?;
+        let (&[major, minor], contents) = contents.split_first_chunk()?;
+        let version = ProtocolVersion { major, minor };
+        Some(VersionedContents { version, contents })
+    }
 
     /// Returns true if a server of this version understands frames of the other version.
     pub fn understands(self, other: ProtocolVersion) -> bool {

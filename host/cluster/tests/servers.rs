@@ -186,6 +186,16 @@ fn number_in(message: &InterServerMessage) -> u64 {
 }
 
 impl World {
+    /// Creates a world without faults in which the servers of this number of nodes have joined one after the other.
+    fn of_members(nodes: usize) -> World {
+        let mut world = World::new(1, 0);
+        for number in 0..nodes {
+            world.run(Step::Start(number));
+            world.run(Step::Pass(1000));
+        }
+        world
+    }
+
     fn new(seed: u64, faults: u64) -> World {
         World {
             now: 0,
@@ -638,11 +648,7 @@ proptest! {
 
 #[test]
 fn all_observers_at_once_are_declared_gone_by_another() {
-    let mut world = World::new(1, 0);
-    for number in 0..NODES {
-        world.run(Step::Start(number));
-        world.run(Step::Pass(1000));
-    }
+    let mut world = World::of_members(NODES);
     (0..OBSERVERS).for_each(|number| world.run(Step::Kill(number)));
     world.run(Step::Pass(20_000));
     for process in world.processes() {
@@ -653,11 +659,7 @@ fn all_observers_at_once_are_declared_gone_by_another() {
 
 #[test]
 fn messages_without_room_are_told_before_their_sender_has_left() {
-    let mut world = World::new(1, 0);
-    for number in 0..2 {
-        world.run(Step::Start(number));
-        world.run(Step::Pass(1000));
-    }
+    let mut world = World::of_members(2);
     world.run(Step::Fill(0));
     for _ in 0..6 {
         world.run(Step::Send(1, 0));
@@ -675,11 +677,7 @@ fn messages_without_room_are_told_before_their_sender_has_left() {
 
 #[test]
 fn junk_makes_a_member_repeat_its_join_once_a_beat() {
-    let mut world = World::new(1, 0);
-    for number in 0..2 {
-        world.run(Step::Start(number));
-        world.run(Step::Pass(1000));
-    }
+    let mut world = World::of_members(2);
     let id = world.nodes[0].process.as_ref().unwrap().id;
     let last = world.last;
     for _ in 0..200 {
@@ -700,9 +698,7 @@ fn junk_makes_a_member_repeat_its_join_once_a_beat() {
 
 #[test]
 fn second_process_with_the_key_of_a_node_takes_its_place() {
-    let mut world = World::new(1, 0);
-    world.run(Step::Start(0));
-    world.run(Step::Pass(1000));
+    let mut world = World::of_members(1);
     let joining = MembershipRecord::Joined(joining(ProtocolVersion::CURRENT, 99));
     let process = world.nodes[0].process.as_mut().unwrap();
     let (at, now) = (RecordPosition(50), MonotonicTime(world.now));
@@ -722,11 +718,7 @@ fn second_process_with_the_key_of_a_node_takes_its_place() {
 
 #[test]
 fn frames_of_others_and_of_other_versions_are_refused_by_name() {
-    let mut world = World::new(1, 0);
-    for number in 0..3 {
-        world.run(Step::Start(number));
-        world.run(Step::Pass(1000));
-    }
+    let mut world = World::of_members(3);
     let [one, two] =
         [0, 1].map(|number: usize| world.nodes[number].process.as_ref().unwrap().id.unwrap());
     let now = world.time();
@@ -758,9 +750,7 @@ fn frames_of_others_and_of_other_versions_are_refused_by_name() {
 
 #[test]
 fn server_of_another_major_version_is_left_out_by_name() {
-    let mut world = World::new(1, 0);
-    world.run(Step::Start(0));
-    world.run(Step::Pass(1000));
+    let mut world = World::of_members(1);
     let later = ProtocolVersion {
         major: ProtocolVersion::CURRENT.major + 1,
         minor: 0,
@@ -784,11 +774,7 @@ fn server_of_another_major_version_is_left_out_by_name() {
 /// The beats of others may wait for a server that could not run.
 #[test]
 fn server_that_was_held_up_judges_after_further_silence() {
-    let mut world = World::new(1, 0);
-    for number in 0..2 {
-        world.run(Step::Start(number));
-        world.run(Step::Pass(1000));
-    }
+    let mut world = World::of_members(2);
     let later = MonotonicTime(world.now + 30_000);
     let server = &mut world.nodes[0].process.as_mut().unwrap().server;
     let mut outputs_at = |at: MonotonicTime| -> Vec<ClusterOutput> {

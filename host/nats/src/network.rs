@@ -188,8 +188,7 @@ impl Shared {
         if state.id().is_none() {
             return BTreeSet::new();
         }
-        let members = state.membership().members();
-        members.map(|(_, member)| member.node.clone()).collect()
+        state.membership().nodes().cloned().collect()
     }
 
     /// Returns true while a NATS server is reached that has passed the checks.
@@ -222,8 +221,7 @@ impl Shared {
     }
 
     fn now(&self) -> MonotonicTime {
-        let millis = self.started.elapsed().as_millis();
-        MonotonicTime(u64::try_from(millis).unwrap_or(u64::MAX))
+        MonotonicTime::default() + self.started.elapsed()
     }
 
     /// Changes the state, and has the task carry out the results.

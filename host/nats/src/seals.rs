@@ -160,8 +160,7 @@ impl SealQueue {
     }
 
     fn now(&self) -> MonotonicTime {
-        let millis = self.0.started.elapsed().as_millis();
-        MonotonicTime(u64::try_from(millis).unwrap_or(u64::MAX))
+        MonotonicTime::default() + self.0.started.elapsed()
     }
 }
 

@@ -26,7 +26,7 @@ const MAX_SEAL_BYTES: i32 = 4 << 10;
 const MAX_MODULES_BYTES: i32 = (256 << 10) + (4 << 10);
 /// Maximum size of a part of an object, in bytes. A node reads it as JSON in one message.
 pub(crate) const MAX_PART: usize = 128 << 10;
-/// The same with its headers.
+/// Maximum size of a part of an object with its headers, in bytes.
 const MAX_PART_BYTES: i32 = (128 << 10) + (4 << 10);
 /// Maximum size of all objects, in bytes. The oldest are removed first.
 const MAX_OBJECTS_BYTES: i64 = 1 << 30;

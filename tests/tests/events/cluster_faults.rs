@@ -304,15 +304,13 @@ impl World {
         let node = self.any();
         let others = self.others(node);
         self.raise_some(&others);
-        let mut nodes = Vec::new();
         self.form_group(&[0, 1, 2], &others, |world| {
             world.nodes[node].daemon.signal(Signal::KILL);
             world.raise_some(&others);
             let killed = world.nodes.remove(node);
-            nodes.push((killed.place, killed.starts));
             drop(killed.daemon);
-            let (place, starts) = nodes.remove(0);
-            let started = Node::start(&world.runtime, NODES[node], place, starts + 1);
+            let starts = killed.starts + 1;
+            let started = Node::start(&world.runtime, NODES[node], killed.place, starts);
             world.nodes.insert(node, started);
         });
         self.settle();

@@ -8,8 +8,8 @@ use super::{
 };
 use anyhow::{Context, Result, ensure};
 use peal_labs::{
-    ClientLibrary, LabLauncher, LabLibraries, LabSetup, MpirunLab, NodeMount, ServerLibrary,
-    SlurmLab, SlurmSettings,
+    COMMAND, ClientLibrary, LabLauncher, LabLibraries, LabSetup, MpirunLab, NodeMount,
+    ServerLibrary, SlurmLab, SlurmSettings,
 };
 use std::{process::Command, time::Instant};
 
@@ -19,15 +19,12 @@ pub const NODES: u32 = 3;
 /// Number of procs on each node in a job of fences.
 const PROCS_WITH_FENCES: u32 = 2;
 
-/// Place of the command on nodes, where the library looks for it.
-const COMMAND: &str = "/usr/bin/peal";
-
 /// Variable of the algorithm by which Slurm's plugin carries out fences, and its value. By itself
 /// the plugin takes a tree for a fence without data, and with fewer nodes than `TreeWidth` (50)
 /// such a fence waits for no other node on the installed library. Peal's library gives each fence a
 /// byte, so that the plugin takes the ring, which waits for all. A fence that does not wait is no
 /// peer: here it takes the ring on all sides.
-const FENCE: [&str; 2] = ["SLURM_PMIX_FENCE", "ring"];
+pub const FENCE: [&str; 2] = ["SLURM_PMIX_FENCE", "ring"];
 
 /// Libraries of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

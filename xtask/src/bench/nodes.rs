@@ -2,6 +2,7 @@
 use super::{
     arm::Values,
     launch::{self, Scratch},
+    launchers::FENCE,
     programs::Programs,
 };
 use crate::test_servers;
@@ -13,10 +14,6 @@ use peal_labs::{
 
 /// Number of nodes.
 pub const NODES: u32 = 4;
-
-/// Variable of the algorithm by which Slurm's plugin carries out fences, and one that waits for all nodes. See
-/// [`super::launchers`].
-const FENCE: [&str; 2] = ["SLURM_PMIX_FENCE", "ring"];
 
 /// Job that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

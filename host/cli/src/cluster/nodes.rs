@@ -4,6 +4,7 @@ use crate::{args::ConfigArgs, config, node, plain, wait_message::WaitMessage};
 use anyhow::{Result, bail};
 use peal_model::NodeName;
 use peal_nats::{ClusterAccess, NatsLink, NodeAsker, read_members};
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::ExitCode,
@@ -45,11 +46,7 @@ pub fn ask_all(sources: ConfigArgs, request: &NodeRequest, limit: Duration) -> R
 
 /// Returns the nodes in the cluster.
 pub async fn members(link: &NatsLink) -> Result<BTreeSet<NodeName>> {
-    let members = read_members(link).await?;
-    Ok(members
-        .members()
-        .map(|(_, member)| member.node.clone())
-        .collect())
+    Ok(read_members(link).await?.nodes().cloned().collect())
 }
 
 /// Asks the servers of these nodes.
@@ -82,6 +79,16 @@ pub fn report_silent<T>(replies: &NodeReplies<T>) -> ExitCode {
         status = ExitCode::from(SILENT);
     }
     status
+}
+
+/// Returns replies as JSON: for each node its name, and the contents of its reply under this key or the
+/// failure.
+pub fn as_json<T>(replies: &NodeReplies<T>, key: &str, contents: impl Fn(&T) -> Value) -> Value {
+    let of_node = |(node, reply): (&NodeName, &Result<T, String>)| match reply {
+        Ok(reply) => json!({ "node": node.to_string(), key: contents(reply) }),
+        Err(failure) => json!({ "node": node.to_string(), "failure": failure }),
+    };
+    replies.iter().map(of_node).collect()
 }
 
 /// Replaces replies of another kind than the request by a reason.

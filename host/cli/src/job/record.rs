@@ -3,7 +3,7 @@ use crate::{
     args::JobRecordArgs,
     cluster::{
         NodeReply, NodeRequest,
-        nodes::{NodeReplies, ask_all, of_kind, report_silent},
+        nodes::{NodeReplies, as_json, ask_all, of_kind, report_silent},
     },
     config, plain, supervisor,
 };
@@ -123,14 +123,8 @@ fn of_nodes(args: JobRecordArgs) -> Result<ExitCode> {
     });
     let mut out = crate::output::stdout();
     if args.json {
-        let nodes = replies.iter().map(|(node, reply)| {
-            let node = node.to_string();
-            match reply {
-                Ok(record) => json!({ "node": node, "record": record.as_ref().map(record_json) }),
-                Err(failure) => json!({ "node": node, "failure": failure }),
-            }
-        });
-        serde_json::to_writer_pretty(&mut out, &nodes.collect::<Vec<_>>())?;
+        let record = |record: &Option<RecordedJob>| json!(record.as_ref().map(record_json));
+        serde_json::to_writer_pretty(&mut out, &as_json(&replies, "record", record))?;
         writeln!(out)?;
     } else {
         for (node, reply) in &replies {

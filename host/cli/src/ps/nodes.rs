@@ -7,7 +7,7 @@ use crate::{
     args::Ps,
     cluster::{
         NodeReply, NodeRequest,
-        nodes::{NodeReplies, ask_all, of_kind, report_silent},
+        nodes::{NodeReplies, as_json, ask_all, of_kind, report_silent},
     },
     output,
 };
@@ -35,14 +35,8 @@ pub(super) fn run(args: Ps) -> Result<ExitCode> {
     });
     let mut out = output::stdout();
     if json {
-        let nodes = replies.iter().map(|(node, reply)| {
-            let node = node.to_string();
-            match reply {
-                Ok(jobs) => json!({ "node": node, "jobs": print::as_json(jobs) }),
-                Err(failure) => json!({ "node": node, "failure": failure }),
-            }
-        });
-        writeln!(out, "{}", json!(nodes.collect::<Vec<_>>()))?;
+        let jobs = |jobs: &Vec<GatheredJob>| json!(print::as_json(jobs));
+        writeln!(out, "{}", as_json(&replies, "jobs", jobs))?;
     } else {
         let listed = replies.iter().filter_map(|(node, reply)| {
             let jobs = reply.as_deref().ok()?;

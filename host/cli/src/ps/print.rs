@@ -59,38 +59,20 @@ pub struct NodeJobs<'a> {
 pub fn of_nodes<'a>(nodes: impl Iterator<Item = NodeJobs<'a>>) -> String {
     let rows: Vec<[String; 9]> = nodes
         .flat_map(|NodeJobs { node, jobs }| {
-            let of_node = |[job, user, rank, state, pid, cpu, memory, command]: [String; 8]| {
-                [
-                    node.to_string(),
-                    job,
-                    user,
-                    rank,
-                    state,
-                    pid,
-                    cpu,
-                    memory,
-                    command,
-                ]
-            };
-            jobs.iter().flat_map(rows).map(of_node)
+            let rows = jobs.iter().flat_map(rows);
+            rows.map(|row| after_node(node.to_string(), row))
         })
         .collect();
     if rows.is_empty() {
         return "no jobs run in the cluster\n".to_owned();
     }
-    let [job, user, rank, state, pid, cpu, memory, command] = HEAD;
-    let head = [
-        ("node", Side::Left),
-        job,
-        user,
-        rank,
-        state,
-        pid,
-        cpu,
-        memory,
-        command,
-    ];
-    table(head, &rows)
+    table(after_node(("node", Side::Left), HEAD), &rows)
+}
+
+/// Puts the cell of a node before the others of a row.
+fn after_node<T>(node: T, row: [T; 8]) -> [T; 9] {
+    let [job, user, rank, state, pid, cpu, memory, command] = row;
+    [node, job, user, rank, state, pid, cpu, memory, command]
 }
 
 /// Returns running jobs as JSON.

@@ -111,8 +111,7 @@ impl ExchangeState {
     }
 
     pub(super) fn now(&self) -> MonotonicTime {
-        let millis = self.started.elapsed().as_millis();
-        MonotonicTime(u64::try_from(millis).unwrap_or(u64::MAX))
+        MonotonicTime::default() + self.started.elapsed()
     }
 }
 

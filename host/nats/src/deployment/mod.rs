@@ -36,9 +36,6 @@ impl NatsLink {
         sources: &[NodeName],
     ) -> Result<ClusterModuleSet, ObjectError> {
         let store = ObjectStore::new(&self.client, &self.subjects, &self.node);
-        let bytes = store.fetch(object, sources).await?;
-        ClusterModuleSet::decode(&bytes).map_err(|error| ObjectError::Unreadable {
-            reason: error.to_string(),
-        })
+        objects::module_set(&store.fetch(object, sources).await?)
     }
 }

@@ -13,7 +13,7 @@ use async_nats::{
     },
 };
 use futures_util::{StreamExt, stream::FuturesOrdered};
-use peal_cluster::ObjectId;
+use peal_cluster::{ClusterModuleSet, ObjectId};
 use peal_model::NodeName;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -59,6 +59,13 @@ pub fn object_id(bytes: &[u8]) -> ObjectId {
         digest: Sha256::digest(bytes).into(),
         size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
     }
+}
+
+/// Reads an object that is a module set.
+pub(super) fn module_set(bytes: &[u8]) -> Result<ClusterModuleSet, ObjectError> {
+    ClusterModuleSet::decode(bytes).map_err(|error| ObjectError::Unreadable {
+        reason: error.to_string(),
+    })
 }
 
 /// Access of a node to the store of objects.

@@ -1,7 +1,7 @@
 //! Task that carries out what the state of a server's deployment wants.
 use super::{
     exchange::{DeploymentError, ExchangeState, FetchedModule, FetchedSet, ModuleWork},
-    objects::{ObjectError, ObjectStore},
+    objects::{self, ObjectError, ObjectStore},
 };
 use crate::{
     link::{ClusterAccess, NatsLink},
@@ -15,8 +15,8 @@ use async_nats::{
 };
 use futures_util::StreamExt;
 use peal_cluster::{
-    ClusterModuleSet, DeployedSet, DeploymentOutput, DeploymentRecord, NodeReport, ObjectId,
-    PendingRecord, PreparedSet, ProposalError, RecordPosition, SetNumber, WriteResult,
+    DeployedSet, DeploymentOutput, DeploymentRecord, NodeReport, ObjectId, PendingRecord,
+    PreparedSet, ProposalError, RecordPosition, SetNumber, WriteResult,
 };
 use peal_model::NodeName;
 use std::{
@@ -261,10 +261,7 @@ impl DeploymentTask {
             return Ok(known.clone());
         }
         let bytes: Arc<[u8]> = session.objects.fetch(&set.object, sources).await?.into();
-        let contents = ClusterModuleSet::decode(&bytes);
-        let contents = contents.map_err(|error| ObjectError::Unreadable {
-            reason: error.to_string(),
-        })?;
+        let contents = objects::module_set(&bytes)?;
         let mut modules = Vec::new();
         for module in contents.modules {
             let known = self
