@@ -96,6 +96,8 @@ struct World {
     ready: BTreeSet<(usize, SetNumber)>,
     /// Greatest revision that was ever stored.
     revision: u64,
+    /// Records that were ever stored. Losses leave them.
+    records: Vec<DeploymentRecord>,
     proposals: u64,
     /// Each fifth pair of a node and a set is refused, by this number; `None` for none.
     salt: Option<u64>,
@@ -129,6 +131,7 @@ impl World {
             servers: (0..servers).map(|index| Server::new(index, 0)).collect(),
             ready: BTreeSet::new(),
             revision: 0,
+            records: Vec::new(),
             proposals: 0,
             salt,
         }
@@ -273,12 +276,19 @@ impl World {
         let record = &pending.record;
         if let Some((_, before)) = last {
             assert!(record.revision > before.revision);
-            // Others put a record back.
-            if record.revision == before.revision + 1 {
+            // Others put a record back that was lost, and was decided with the members of that time, or
+            // pass the revision of one that cannot be put back.
+            let is_next = record.revision == before.revision + 1;
+            if is_next && !self.records.contains(record) {
                 self.check_decision(index, before, record);
             }
         }
+        self.put_record(index, record)
+    }
+
+    fn put_record(&mut self, index: usize, record: &DeploymentRecord) -> WriteResult {
         self.revision = self.revision.max(record.revision);
+        self.records.push(record.clone());
         let stored = Stored::Record(record.clone());
         WriteResult::Stored(self.store.put(("record", index), stored))
     }
@@ -321,9 +331,7 @@ impl World {
             let is_stored =
                 self.servers[index].is_connected && last.unwrap_or_default() == pending.after.0;
             let result = if is_stored {
-                let stored = Stored::Record(pending.record.clone());
-                self.revision = self.revision.max(pending.record.revision);
-                WriteResult::Stored(self.store.put(("record", index), stored))
+                self.put_record(index, &pending.record)
             } else {
                 WriteResult::Refused
             };

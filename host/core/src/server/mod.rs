@@ -234,8 +234,8 @@ impl ServerState {
         self.clients.identity(proc)
     }
 
-    /// Handles a request of a client.
-    pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
+    /// Executes a request of a client.
+    fn execute(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
         let Some(peer) = self.clients.peer(to.peer) else {
             return Vec::new();
         };

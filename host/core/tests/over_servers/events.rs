@@ -167,13 +167,31 @@ fn fence_of_crew() -> Request {
     }
 }
 
+/// Returns a cluster with a job of four procs at three servers. A fourth one coordinates groups.
+fn over_three_servers(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(4, seed, &StateSettings::default());
+    cluster.add_job("job", &[(2, &[0, 1]), (3, &[2]), (4, &[3])]);
+    cluster.pass(1_000);
+    cluster
+}
+
+/// Returns the event by which the library of a leader announces the group `crew`.
+fn announcement_of_crew(members: &[Proc]) -> Request {
+    Request::Notify {
+        code: code::PMIX_GROUP_CONSTRUCT_COMPLETE,
+        range: Range::Custom,
+        infos: vec![
+            Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(members.to_vec())),
+            Info::new(key::PMIX_GROUP_ID, Value::string("crew")),
+            Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(members.to_vec())),
+        ],
+    }
+}
+
 #[test]
 fn members_hear_of_a_group_when_their_servers_know_it() {
     for seed in seeds(100) {
-        let mut cluster = Cluster::new(4, seed, &StateSettings::default());
-        // Another server coordinates.
-        cluster.add_job("job", &[(2, &[0, 1]), (3, &[2]), (4, &[3])]);
-        cluster.pass(1_000);
+        let mut cluster = over_three_servers(seed);
         let members: Vec<Proc> = (0..4).map(proc).collect();
         for member in &members[1..] {
             let request = Request::RegisterEvents {
@@ -182,16 +200,7 @@ fn members_hear_of_a_group_when_their_servers_know_it() {
             };
             cluster.request(member, request);
         }
-        let announce = Request::Notify {
-            code: code::PMIX_GROUP_CONSTRUCT_COMPLETE,
-            range: Range::Custom,
-            infos: vec![
-                Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(members.clone())),
-                Info::new(key::PMIX_GROUP_ID, Value::string("crew")),
-                Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(members.clone())),
-            ],
-        };
-        let announced = cluster.request(&members[0], announce);
+        let announced = cluster.request(&members[0], announcement_of_crew(&members));
         let told = cluster.calls[announced].status();
         assert_eq!(told, Some(code::PMIX_SUCCESS), "seed {seed}");
         let mut fenced = Vec::new();
@@ -210,5 +219,24 @@ fn members_hear_of_a_group_when_their_servers_know_it() {
             assert_eq!(status, Some(code::PMIX_SUCCESS), "seed {seed}");
         }
         assert_eq!(cluster.heard.len(), 3, "seed {seed}: each hears of it once");
+    }
+}
+
+/// The library of a leader does not wait for the decision of another server.
+#[test]
+fn leader_fences_by_the_name_that_it_has_just_announced() {
+    for seed in seeds(100) {
+        let mut cluster = over_three_servers(seed);
+        let members: Vec<Proc> = (0..4).map(proc).collect();
+        cluster.request(&members[0], announcement_of_crew(&members));
+        let of_leader = cluster.request(&members[0], fence_of_crew());
+        assert_eq!(cluster.calls[of_leader].status(), None, "seed {seed}");
+        cluster.pass(1_000);
+        for member in &members[1..] {
+            cluster.request(member, fence_of_crew());
+        }
+        cluster.pass(1_000);
+        let status = cluster.calls[of_leader].status();
+        assert_eq!(status, Some(code::PMIX_SUCCESS), "seed {seed}");
     }
 }
