@@ -38,15 +38,13 @@ impl Node {
         self.place.path("audit.db")
     }
 
-    /// Starts its server, and waits until the cluster has a seal of this run.
+    /// Starts its server, and waits until it is a member and the cluster has a seal of this run.
     fn start(&self) -> Daemon {
         let daemon = self.place.start();
-        until("the cluster has a seal", || {
-            let told = daemon.ask(&["stats", "--json"]).stdout;
-            let told: Value = serde_json::from_str(&told).unwrap();
-            let families = told["families"].as_array().unwrap().iter();
-            let mut stored = families.filter(|one| one["name"] == "peal_cluster_seals_stored");
-            stored.next().unwrap()["samples"][0]["value"] != 0
+        until("the server is a member and the cluster has a seal", || {
+            ["peal_cluster_member", "peal_cluster_seals_stored"]
+                .iter()
+                .all(|name| metric(&daemon, name) != 0)
         });
         daemon
     }
@@ -74,6 +72,15 @@ impl Node {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         (text(&node["state"]), lines.map(text).collect())
     }
+}
+
+/// Returns the value of a metric with one sample.
+fn metric(daemon: &Daemon, name: &str) -> Value {
+    let told = daemon.ask(&["stats", "--json"]).stdout;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let mut families = told["families"].as_array().unwrap().iter();
+    let family = families.find(|one| one["name"] == name);
+    family.unwrap()["samples"][0]["value"].clone()
 }
 
 /// Copies the trail of a node with its key, as an administrator does.
@@ -157,8 +164,10 @@ fn trails_that_were_cut_or_replaced_are_named_with_their_nodes() {
     second.place.configure(&second.section);
     let other = second.place.start();
     until("the server is a member", || {
-        first.state_of("n2", 1).1 == ["the node has no audit trail any more"]
+        metric(&other, "peal_cluster_member") != 0
     });
+    let (_, lines) = first.state_of("n2", 1);
+    assert_eq!(lines, ["the node has no audit trail any more"]);
     other.tell(&["stop", "--wait"]);
     daemon.tell(&["stop", "--wait"]);
 }

@@ -66,8 +66,7 @@ impl EarlyEvents {
         let is_full = self.0.values().map(VecDeque::len).sum::<usize>() > MAX_WAITING;
         let mut ready = Vec::new();
         for waiting in self.0.values_mut() {
-            let goes_on =
-                |first: &Waiting| is_full || first.group.as_ref().is_none_or(&is_over);
+            let goes_on = |first: &Waiting| is_full || first.group.as_ref().is_none_or(&is_over);
             while waiting.front().is_some_and(goes_on) {
                 ready.extend(waiting.pop_front().map(|first| first.step));
             }
@@ -113,7 +112,8 @@ impl ServerState {
     /// group.
     pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
         let source = self.clients.peer(to.peer).map(|peer| &peer.proc);
-        match source.filter(|source| may_name_group(&request) && self.early.0.contains_key(source)) {
+        match source.filter(|source| may_name_group(&request) && self.early.0.contains_key(source))
+        {
             Some(source) => {
                 let source = source.clone();
                 let step = WaitingStep::Request { to, request };
