@@ -3,7 +3,8 @@
  *
  *     elsewhere RANK NODE_SIZE
  *
- * RANK is on another node; the node of rank 0 has the ranks below NODE_SIZE. */
+ * RANK is on another node; the node of rank 0 has the ranks below NODE_SIZE. With the number of all procs in
+ * the place of NODE_SIZE, all procs wait. */
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -64,7 +65,12 @@ static void query(const char *what, const char *key, pmix_proc_t *about)
     status = PMIx_Query_info(&query, 1, &results, &nresults);
     if (1 == nresults && PMIX_DATA_ARRAY == results[0].value.type
         && PMIX_PROC_INFO == results[0].value.data.darray->type) {
-        printf("%s: %zu procs\n", what, results[0].value.data.darray->size);
+        pmix_data_array_t *procs = results[0].value.data.darray;
+        size_t running = 0;
+        for (size_t i = 0; i < procs->size; i++) {
+            running += ((pmix_proc_info_t *) procs->array)[i].pid > 0;
+        }
+        printf("%s: %zu procs, %zu with their process\n", what, procs->size, running);
     }
     say(what, status, results, nresults);
     PMIX_QUERY_DESTRUCT(&query);

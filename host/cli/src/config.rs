@@ -359,6 +359,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_controls: config.job_control.max_requests,
             checkpoint_timeout: config.job_control.checkpoint_timeout,
             preempt_grace: config.job_control.preempt_grace,
+            server_answer_timeout: config.cluster.answer_timeout,
             publish: publish_limits(config),
             ..peal_core::server::StateSettings::default()
         },

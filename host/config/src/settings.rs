@@ -641,6 +641,8 @@ settings! {
         viewers "cluster.viewers": Vec<NodeName> = Vec::new(), List(NodeNameKind), "[\"login1\"]";
         /// Time in which a NATS server must accept a connection and answer a request, in milliseconds.
         timeout "cluster.timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "2000";
+        /// Time in which the servers of other nodes must control procs or answer queries, in milliseconds.
+        answer_timeout "cluster.answer_timeout_ms": Duration = Duration::from_secs(30), Millis(1, DAY), "60000";
     }
 
     /// Limits of all modules of one user or one job together: configured modules with such a scope,

@@ -5,7 +5,7 @@ use crate::{
     log::LogOrigin,
     missed_events::MissedEvents,
     published::PublishedDataMessage,
-    server::ModexMessage,
+    server::{ModexMessage, ServerRequestMessage},
     server_fences::{FenceMessage, FenceRound},
     user_scope::UserScope,
 };
@@ -30,6 +30,8 @@ pub enum InterServerMessage {
     Log(LogMessage),
     /// About published data.
     PublishedData(PublishedDataMessage),
+    /// About a request to the server of procs of another node.
+    Request(ServerRequestMessage),
 }
 
 /// A message between a server and its gateway.
@@ -73,6 +75,7 @@ impl InterServerMessage {
             }
             InterServerMessage::Log(LogMessage::Written { .. }) => 0,
             InterServerMessage::PublishedData(message) => message.bytes(),
+            InterServerMessage::Request(message) => message.bytes(),
         };
         size_of::<InterServerMessage>().saturating_add(contents)
     }

@@ -293,7 +293,9 @@ fn procs_of_other_nodes_belong_to_the_owner_of_their_job() {
         status,
         infos: infos.clone(),
     };
-    let answered = stage.server.controlled_over_nodes(*id, Ok(answer));
+    let answered = stage
+        .server
+        .controlled_over_nodes(*id, Ok(answer), MonotonicTime::default());
     let reply = Reply::Infos { status, infos };
     assert!(
         matches!(&answered[..], [Action::JobControlEnded { .. }, Action::Reply { reply: told, .. }] if *told == reply),

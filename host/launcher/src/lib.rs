@@ -20,6 +20,7 @@ mod log_text;
 mod memory;
 mod output;
 mod output_sink;
+mod over_nodes;
 mod proc_start;
 mod process_tree;
 mod pulls;
@@ -68,8 +69,9 @@ use peal_model::{
 };
 use peal_sandbox::Sink;
 use peal_server::{
-    EventHandling, FairSemaphore, HostEnvironment, LocalServices, Notices, ProcessLookup, Puller,
-    QueriedKey, ServerHandle, Spawned, StreamPull, UpcallFuture, admin::JobRegistrar,
+    EventHandling, FairSemaphore, HostEnvironment, HostFindings, LocalServices, Notices,
+    OtherServers, ProcessLookup, Puller, QueriedKey, ServerHandle, Spawned, StreamPull,
+    UpcallFuture, admin::JobRegistrar,
 };
 use std::{
     collections::BTreeSet,
@@ -303,6 +305,20 @@ impl LocalServices for EmbeddedHostEnvironment {
         })
     }
 
+    fn query_of_node(&self, keys: &[Text], qualifiers: &[Info]) -> Query {
+        over_nodes::query_of_node(keys, qualifiers)
+    }
+
+    fn combine(
+        &self,
+        queried: &Text,
+        qualifiers: &[Info],
+        known: Option<&Info>,
+        nodes: &[Vec<Info>],
+    ) -> Option<Info> {
+        over_nodes::combine(queried, qualifiers, known, nodes)
+    }
+
     fn pull_delivered(&self, pull: StreamPull, directives: &[Info]) -> Result<u64, Status> {
         self.begin_pull(pull, directives)
     }
@@ -387,6 +403,19 @@ impl HostEnvironment for EmbeddedHostEnvironment {
     fn query(
         &self,
         _source: Proc,
+        identity: UserIdentity,
+        queries: Vec<Query>,
+        _servers: OtherServers,
+    ) -> UpcallFuture<'_, HostFindings> {
+        let answers = self.query_for_server(identity, queries);
+        Box::pin(async move {
+            let infos = answers.await?;
+            Ok(HostFindings::whole(infos))
+        })
+    }
+
+    fn query_for_server(
+        &self,
         identity: UserIdentity,
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {

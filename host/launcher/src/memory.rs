@@ -1,5 +1,5 @@
 //! Memory usage of the server and of procs (`PMIX_QUERY_MEMORY_USAGE`).
-use super::usage_query;
+use super::{over_nodes, usage_query};
 use peal_model::{DataArray, Info, Infos, Key, KeyName, Proc, Status, Value, key};
 use peal_system::usage::{self, Fields};
 use std::collections::BTreeSet;
@@ -23,17 +23,31 @@ struct Sample {
 pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info, Status> {
     let fields: BTreeSet<Key> = MEASURES.map(Key::from).into();
     let fields = Fields::these(&fields);
-    let mut infos = Vec::new();
-    if let Some(own) = usage::of_server(fields).and_then(sample) {
-        infos.push(Info::new(
-            key::PMIX_DAEMON_MEMORY,
-            Value::Float(own.megabytes),
-        ));
-    }
+    let own = usage::of_server(fields).and_then(sample);
+    let server = own.map(|own| {
+        let megabytes = Value::Float(own.megabytes);
+        Info::new(key::PMIX_DAEMON_MEMORY, megabytes)
+    });
     let meant = usage_query::select(usage_query::selected_rank(qualifiers)?, running);
     let samples: Vec<Sample> = meant
         .filter_map(|(proc, pid)| sample(usage::of_proc(proc, *pid, fields)?))
         .collect();
+    let value = reduce(qualifiers, server, samples);
+    Ok(Info::new(key::PMIX_QUERY_MEMORY_USAGE, value))
+}
+
+/// Returns the answer of several nodes: the memory of the first one's server, and that of the procs of
+/// all.
+pub(super) fn combine(qualifiers: &[Info], nodes: &[&Info]) -> Value {
+    let of_server = |info: &&Info| info.key == key::PMIX_DAEMON_MEMORY;
+    let all = || nodes.iter().flat_map(|node| over_nodes::members(node));
+    let samples = all().filter(|info| !of_server(info));
+    let samples = samples.cloned().filter_map(sample).collect();
+    reduce(qualifiers, all().find(of_server).cloned(), samples)
+}
+
+fn reduce(qualifiers: &[Info], server: Option<Info>, samples: Vec<Sample>) -> Value {
+    let mut infos: Vec<Info> = server.into_iter().collect();
     let is_average = qualifiers.is_true(key::PMIX_QUERY_REPORT_AVG);
     let is_extremes = qualifiers.is_true(key::PMIX_QUERY_REPORT_MINMAX);
     if is_average && let Some(average) = average(&samples) {
@@ -47,10 +61,7 @@ pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info,
     } else if !is_average {
         infos.extend(samples.into_iter().map(|sample| sample.usage));
     }
-    Ok(Info::new(
-        key::PMIX_QUERY_MEMORY_USAGE,
-        Value::DataArray(DataArray::infos(infos)),
-    ))
+    Value::DataArray(DataArray::infos(infos))
 }
 
 /// Returns the sample by the first measure that the usage contains.

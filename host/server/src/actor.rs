@@ -6,7 +6,7 @@ use crate::{
     client_writer::Behind,
     decisions::Decisions,
     gateways::Gateways,
-    handle::{Abnormal, ActorMessage, ServerHandle},
+    handle::{Abnormal, ActorMessage, ServerFindings, ServerHandle},
     handler_requests::HandlerRequest,
     heartbeats::{HeartbeatCell, HeartbeatTable},
     host_environment::{HostEnvironment, ProcessLookup},
@@ -30,7 +30,7 @@ use peal_core::{
     quota::{Quota, QuotaReport},
     server::{
         Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, EventOrigin,
-        ModexId, PeerId, PutRefusal, RequestId, ServerState,
+        ModexId, PeerId, PutRefusal, RequestId, ServerQueryId, ServerState,
     },
     user_scope::UserScope,
 };
@@ -82,6 +82,9 @@ pub(crate) struct Actor {
     /// Other nodes' requests for values of local procs, and the number of the next one.
     pub(crate) modex_requests: BTreeMap<ModexId, oneshot::Sender<Result<RankData, Status>>>,
     pub(crate) next_modex: u64,
+    /// Queries to other servers, and the number of the next one.
+    pub(crate) server_queries: BTreeMap<ServerQueryId, oneshot::Sender<ServerFindings>>,
+    pub(crate) next_query: u64,
     /// Time that accepted work may take at shutdown.
     pub(crate) drain_timeout: Duration,
     /// Time that the host environment may take over a client's registration for events.
@@ -340,7 +343,22 @@ impl Actor {
                 answer,
             } => self.state.controlled(id, &targets, answer),
             ActorMessage::ControlledOverNodes { id, answer } => {
-                self.state.controlled_over_nodes(id, answer)
+                let now = self.now();
+                self.state.controlled_over_nodes(id, answer, now)
+            }
+            ActorMessage::QueryServers {
+                job,
+                queries,
+                reply_to,
+            } => {
+                let id = ServerQueryId(self.next_query);
+                self.next_query = self.next_query.wrapping_add(1);
+                self.server_queries.insert(id, reply_to);
+                let now = self.now();
+                self.state.query_servers(id, &job, &queries, now)
+            }
+            ActorMessage::ServerQueryAnswered { to, answer } => {
+                self.state.answer_server(to, answer)
             }
             ActorMessage::Enrolled(id) => {
                 self.state.enroll(id);
@@ -630,6 +648,12 @@ impl Actor {
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Send { to, message } => self.transport.send(to, message),
             Action::LogMessage { from, message } => self.log_message(from, message),
+            Action::ServersQueried { id, answers } => {
+                if let Some(requester) = self.server_queries.remove(&id) {
+                    // The requester may have gone.
+                    let _ = requester.send(answers);
+                }
+            }
             Action::PublishedDataLost { by, key } => {
                 match self.lost_publications.allow(Instant::now()) {
                     Some(left_out) => {

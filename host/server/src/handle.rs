@@ -21,13 +21,13 @@ use peal_core::{
     psets::PsetError,
     server::{
         DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId,
-        InterServerMessage, PeerId, RaisingOwner, RequestId, Seq, UsageFound,
+        InterServerMessage, PeerId, RaisingOwner, RequestId, Seq, ServerReply, UsageFound,
     },
     user_scope::UserScope,
 };
 use peal_model::{
-    Bytes, Event, Info, Key, LogRequest, Nspace, Proc, Rank, RankData, Reply, Request, Status,
-    Text, code,
+    Bytes, Event, Info, Key, LogRequest, Nspace, Proc, Query, Rank, RankData, Reply, Request,
+    Status, Text, code,
 };
 use peal_wire::IofOutput;
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
@@ -71,6 +71,9 @@ pub(crate) struct Abnormal {
     pub(crate) termination_reply: Option<TerminationReply>,
 }
 
+/// Answers of other servers to queries, one for each server.
+pub(crate) type ServerFindings = Vec<Result<Vec<Info>, Status>>;
+
 /// Message of the host environment, the server transport or a worker to the actor.
 pub(crate) enum ActorMessage {
     Answer {
@@ -91,6 +94,15 @@ pub(crate) enum ActorMessage {
     ControlledOverNodes {
         id: ControlId,
         answer: Result<ControlResult, Status>,
+    },
+    QueryServers {
+        job: Nspace,
+        queries: Vec<Query>,
+        reply_to: oneshot::Sender<ServerFindings>,
+    },
+    ServerQueryAnswered {
+        to: ServerReply,
+        answer: Result<Vec<Info>, Status>,
     },
     Enrolled(ServerId),
     ServerJoined(ServerId, ServerKind),

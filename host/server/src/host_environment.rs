@@ -1,5 +1,6 @@
 //! Interface to the host environment: one method per upcall, the counterpart of the C server
 //! module.
+use crate::other_servers::OtherServers;
 use peal_core::{
     group::GroupOperation,
     job_control::{Cleanup, ControlOverNodes, ControlResult, JobControl, NotDone},
@@ -22,6 +23,25 @@ pub struct Spawned {
     pub nspace: Nspace,
     /// Its job data.
     pub kvals: Vec<Kval>,
+}
+
+/// Answers of the host environment to queries.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostFindings {
+    /// The infos that are known.
+    pub infos: Vec<Info>,
+    /// The reason why something is missing, if a server of another node has not answered.
+    pub missing: Option<Status>,
+}
+
+impl HostFindings {
+    /// Returns answers of which nothing is missing.
+    pub fn whole(infos: Vec<Info>) -> HostFindings {
+        HostFindings {
+            infos,
+            missing: None,
+        }
+    }
 }
 
 /// Process that the host environment started for a proc.
@@ -229,10 +249,21 @@ pub trait HostEnvironment: Send + Sync + 'static {
 
     /// Answers queries of a requester that runs as `identity`, with one info for each key that is
     /// known and that the requester may see. Log channels are reported by
-    /// [`HostEnvironment::log_channels`].
+    /// [`HostEnvironment::log_channels`]. `servers` are those of other nodes, which know of procs there
+    /// what the host environment may not.
     fn query(
         &self,
         source: Proc,
+        identity: UserIdentity,
+        queries: Vec<Query>,
+        servers: OtherServers,
+    ) -> UpcallFuture<'_, HostFindings> {
+        unsupported()
+    }
+
+    /// Answers queries of another server as far as this node knows, with what `identity` may see.
+    fn query_for_server(
+        &self,
         identity: UserIdentity,
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<Info>> {

@@ -35,6 +35,7 @@ mod networked_server;
 mod node_data;
 mod notice;
 mod open_requests;
+mod other_servers;
 mod outbound;
 mod outbox;
 mod outbox_share;
@@ -67,7 +68,8 @@ pub use fair_semaphore::{FairPermit, FairSemaphore};
 pub use handle::{AddJobError, Raised, ServerHandle};
 pub use handler_requests::HandlerRequest;
 pub use host_environment::{
-    ConnectingTool, EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture,
+    ConnectingTool, EventHandling, HostEnvironment, HostFindings, ProcessLookup, Spawned,
+    UpcallFuture,
 };
 pub use hosted::Hosted;
 pub use identity::{PeerCredentials, holder_below, peer_of};
@@ -76,6 +78,7 @@ pub use notice::{
     ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, RecordedNotice,
     RequestedTermination,
 };
+pub use other_servers::OtherServers;
 pub use outbox_share::OutboxLimits;
 pub use peal_cluster::{InProcessNetwork, ServerKind, ServerNetwork};
 pub use peal_core::group::ServerId;

@@ -7,6 +7,7 @@ use crate::{
     host_environment::{EventHandling, HostEnvironment},
     node_data::{self, NodeData},
     notice::Notice,
+    other_servers::OtherServers,
     upcalls,
 };
 use peal_core::{
@@ -189,6 +190,7 @@ impl Actor {
                     source,
                     identity,
                     known,
+                    servers: OtherServers::new(self.handle.clone()),
                 };
                 self.answer(to, |host| async move {
                     upcalls::make(&*host, asker, request).await
@@ -219,6 +221,17 @@ impl Actor {
                 self.process_answer(async move {
                     let answer = host.control_over_nodes(source, control).await;
                     ActorMessage::ControlledOverNodes { id, answer }
+                });
+            }
+            Upcall::ServerQuery {
+                to,
+                identity,
+                queries,
+            } => {
+                let host = self.host.clone();
+                self.process_answer(async move {
+                    let answer = host.query_for_server(identity, queries).await;
+                    ActorMessage::ServerQueryAnswered { to, answer }
                 });
             }
             Upcall::Cleanup {

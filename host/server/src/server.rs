@@ -319,6 +319,8 @@ impl Server {
             termination_replies: BTreeMap::new(),
             modex_requests: BTreeMap::new(),
             next_modex: 0,
+            server_queries: BTreeMap::new(),
+            next_query: 0,
             drain_timeout: settings.drain_timeout,
             host_timeout: settings.host_environment_timeout,
             notices,

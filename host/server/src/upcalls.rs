@@ -1,6 +1,9 @@
 //! Dispatch of requests to the methods of the host environment, and conversion of the results to
 //! replies.
-use crate::host_environment::{HostEnvironment, Spawned, UpcallFuture};
+use crate::{
+    host_environment::{HostEnvironment, HostFindings, Spawned, UpcallFuture},
+    other_servers::OtherServers,
+};
 use peal_core::job_control::Cleanup;
 use peal_model::{App, Info, Proc, Query, Reply, Request, Status, Text, UserIdentity, code};
 
@@ -12,6 +15,7 @@ pub(crate) struct UpcallRequester {
     /// Answers of the server itself to a query: those about job-control requests, groups, process
     /// sets, supported attributes and log channels that the requester may see.
     pub(crate) known: Vec<Info>,
+    pub(crate) servers: OtherServers,
 }
 
 /// Passes a request to the host environment and returns the reply.
@@ -85,6 +89,7 @@ async fn answer(
         source,
         identity,
         known: own,
+        servers,
     } = asker;
     let success = code::PMIX_SUCCESS;
     match request {
@@ -113,17 +118,17 @@ async fn answer(
             let requested = queries.iter().map(|query| query.keys.len()).sum();
             let queries = without_answered(queries, &own);
             if queries.is_empty() {
-                return query_reply(own, requested);
+                return query_reply(HostFindings::whole(own), requested);
             }
-            let mut infos = match host.query(source, identity, queries).await {
+            let mut found = match host.query(source, identity, queries, servers).await {
                 // The answers of the server remain if the host environment has none.
                 Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if !own.is_empty() => {
-                    Vec::new()
+                    HostFindings::whole(Vec::new())
                 }
                 answer => answer?,
             };
-            infos.extend(own);
-            query_reply(infos, requested)
+            found.infos.extend(own);
+            query_reply(found, requested)
         }
         Request::Allocate {
             directive,
@@ -234,19 +239,19 @@ async fn infos(answer: UpcallFuture<'_, Vec<Info>>) -> Result<Reply, Status> {
     })
 }
 
-/// Returns the reply to a query of `requested` keys. It is partial if fewer infos were found.
-fn query_reply(infos: Vec<Info>, requested: usize) -> Result<Reply, Status> {
-    match infos.len() {
-        0 => Err(code::PMIX_ERR_NOT_FOUND),
-        found if found < requested => Ok(Reply::Infos {
-            status: code::PMIX_ERR_PARTIAL_SUCCESS,
-            infos,
-        }),
-        _ => Ok(Reply::Infos {
-            status: code::PMIX_SUCCESS,
-            infos,
-        }),
+/// Returns the reply to a query of `requested` keys. It is partial if fewer infos were found, or nodes
+/// have not answered.
+fn query_reply(found: HostFindings, requested: usize) -> Result<Reply, Status> {
+    let HostFindings { infos, missing } = found;
+    if infos.is_empty() {
+        return Err(code::PMIX_ERR_NOT_FOUND);
     }
+    let status = if infos.len() < requested || missing.is_some() {
+        code::PMIX_ERR_PARTIAL_SUCCESS
+    } else {
+        code::PMIX_SUCCESS
+    };
+    Ok(Reply::Infos { status, infos })
 }
 
 /// Returns the queries without keys that these infos answer. The host environment is not asked for

@@ -190,7 +190,7 @@ signal to all: 0 test.answer
 checkpoint of one: 0 test.answer
 usage of one: 0 pmix.qry.pres
 table of all: 0 pmix.qry.ptable
-table of the node: 2 procs
+table of the node: 2 procs, 2 with their process
 table of the node: 0 pmix.qry.lptable
 monitor of one: 0
 monitor of all: 0
@@ -217,9 +217,9 @@ signal to one: -47
 signal to all: -52
 checkpoint of one: -47
 usage of one: -47
-table of all: 4 procs
+table of all: 4 procs, 2 with their process
 table of all: 0 pmix.qry.ptable
-table of the node: 2 procs
+table of the node: 2 procs, 2 with their process
 table of the node: 0 pmix.qry.lptable
 monitor of one: -47
 monitor of all: 0
@@ -239,9 +239,9 @@ signal to one: -3917
 signal to all: -3917
 checkpoint of one: -3917
 usage of one: -3917
-table of all: 4 procs
+table of all: 4 procs, 2 with their process
 table of all: 0 pmix.qry.ptable
-table of the node: 2 procs
+table of the node: 2 procs, 2 with their process
 table of the node: 0 pmix.qry.lptable
 monitor of one: -3917
 monitor of all: -3917

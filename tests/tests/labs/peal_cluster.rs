@@ -118,6 +118,58 @@ fn groups_form_over_nodes_as_on_one() {
     }
 }
 
+/// Slurm neither controls single procs nor answers queries about them.
+#[needs(slurm_lab, nats)]
+#[test]
+fn procs_of_other_nodes_are_queried_and_controlled() {
+    let lab = start(&ClusterOptions::default());
+    let lab = &lab.slurm;
+    let program = c_program("elsewhere").display().to_string();
+    let words = [program, "7".to_owned(), "8".to_owned()];
+    let told = run_within(JOB_LIMIT, &mut lab.job(2, &words)).expect_status(0);
+    let expected = "\
+signal to one: 0
+signal to all: 0
+checkpoint of one: -47
+usage of one: 0 pmix.qry.pres
+table of all: 8 procs, 8 with their process
+table of all: 0 pmix.qry.ptable
+table of the node: 2 procs, 2 with their process
+table of the node: 0 pmix.qry.lptable
+";
+    let told: String = told
+        .stdout
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(told.starts_with(expected), "{told}");
+
+    let job = WaitingJob::start(lab, "controlled");
+    let on_n4 = || processes(lab.lab.node("n4").unwrap(), "probe_pmix").len();
+    assert_eq!(on_n4(), 2);
+    let control = |args: &[&str]| peal_on(lab, "n1", &[&["ctl"], args].concat());
+    control(&["pause", "slurm.pmix.2.0"]).expect_status(0);
+    let stopped = |node: &LabNode| {
+        let states = run(node.command("ps").args(["-o", "stat=", "-C", "probe_pmix"])).stdout;
+        states
+            .lines()
+            .filter(|state| state.starts_with('T'))
+            .count()
+    };
+    let all: Vec<usize> = nodes_of(lab).map(stopped).collect();
+    assert_eq!(all, [2; NODES as usize]);
+    control(&["resume", "slurm.pmix.2.0"]).expect_status(0);
+    let all: Vec<usize> = nodes_of(lab).map(stopped).collect();
+    assert_eq!(all, [0; NODES as usize]);
+    let told = control(&["kill", "slurm.pmix.2.0:8"])
+        .expect_status(1)
+        .stderr;
+    assert!(told.contains("slurm.pmix.2.0:8"), "{told}");
+    control(&["kill", "slurm.pmix.2.0:7"]).expect_status(0);
+    until("the proc has ended", || on_n4() < 2);
+    assert_ne!(job.end().status, Some(0));
+}
+
 #[needs(slurm_lab, nats)]
 #[test]
 fn death_of_a_proc_is_told_on_all_nodes() {

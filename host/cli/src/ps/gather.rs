@@ -4,8 +4,7 @@ use anyhow::{Result, bail};
 use peal_client::{Client, ClientError};
 use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{
-    Info, Infos, KeyName, Nspace, Proc, ProcInfo, Query, Rank, Status, UserIdentity, Value, code,
-    key,
+    Info, Infos, KeyName, Nspace, Proc, ProcInfo, Query, Status, UserIdentity, Value, code, key,
 };
 use peal_server::HostEnvironment;
 use serde::{Deserialize, Serialize};
@@ -58,9 +57,8 @@ pub struct HostQueries(pub Arc<EmbeddedHostEnvironment>);
 
 impl QuerySource for HostQueries {
     async fn ask(&self, query: Query) -> Result<Vec<Info>> {
-        let source = Proc::new(Nspace::new("peal-observer")?, Rank(0));
         let root = UserIdentity { uid: 0, gid: 0 };
-        match self.0.query(source, root, vec![query]).await {
+        match self.0.query_for_server(root, vec![query]).await {
             Ok(infos) => Ok(infos),
             Err(status) if is_unknown(status) => Ok(Vec::new()),
             Err(status) => bail!("the server refuses: {status}"),

@@ -35,6 +35,16 @@ impl Groups {
         self.directory.server_of(proc)
     }
 
+    /// Returns the servers that have a named proc; for the wildcard rank, those of its job.
+    pub(crate) fn servers_of(&self, named: &Proc) -> Vec<ServerId> {
+        self.directory.servers_of(named)
+    }
+
+    /// Returns the procs of a job that a server has.
+    pub(crate) fn procs_at(&self, nspace: &Nspace, server: ServerId) -> Vec<Proc> {
+        self.directory.procs_at(nspace, server)
+    }
+
     /// Returns true if a server has procs of a job.
     pub(crate) fn has_procs_at(&self, nspace: &Nspace, server: ServerId) -> bool {
         self.directory.has_procs_at(nspace, server)

@@ -1,8 +1,9 @@
 //! Actions of job control.
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An action on the targets of a job-control request.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum JobAction {
     /// Asks procs to end, and kills those that do not (`PMIX_JOB_CTRL_TERMINATE`).
     Terminate,

@@ -7,6 +7,7 @@ use crate::{
     MonotonicTime, policy,
     quota::{Quota, QuotaRefusals, QuotaReport},
     request_id::RequestId,
+    server::ServerReply,
 };
 use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
 use std::{
@@ -101,6 +102,11 @@ pub(crate) enum RequestStage {
 pub(crate) enum PendingWork {
     /// The host environment acts. The request to answer afterwards, if it was not answered yet.
     Host(Option<RequestId>),
+    /// The host environment acts, or the servers of other nodes do. The request to answer afterwards, and
+    /// the targets on other nodes.
+    Nodes { to: RequestId, elsewhere: Vec<Proc> },
+    /// The host environment acts for another server, which is answered afterwards.
+    Server(ServerReply),
     /// Procs make a checkpoint.
     Checkpoint(Checkpoint),
     /// Procs prepare for a preemption: until their checkpoints are made or the grace period is
@@ -177,7 +183,12 @@ impl LedgerEntry {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
             // No upcall takes an action back.
-            (RequestStage::Running(PendingWork::Host(_)), operation) => Some(format!(
+            (
+                RequestStage::Running(
+                    PendingWork::Host(_) | PendingWork::Nodes { .. } | PendingWork::Server(_),
+                ),
+                operation,
+            ) => Some(format!(
                 "the request to {operation} was already sent to procs"
             )),
             _ => None,
@@ -190,9 +201,7 @@ impl LedgerEntry {
             RequestStage::Running(
                 PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
             ) => Some(checkpoint),
-            RequestStage::Accepted
-            | RequestStage::Running(PendingWork::Host(_))
-            | RequestStage::Ended(_) => None,
+            _ => None,
         }
     }
 
@@ -202,9 +211,7 @@ impl LedgerEntry {
             RequestStage::Running(
                 PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
             ) => Some(checkpoint),
-            RequestStage::Accepted
-            | RequestStage::Running(PendingWork::Host(_))
-            | RequestStage::Ended(_) => None,
+            _ => None,
         }
     }
 

@@ -29,6 +29,7 @@ pub(crate) use method::Declared;
 pub use method::{CheckpointMethod, Declaration};
 pub use parse::{ParsedJobControl, RequestSelector, RequestedAction, read};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, Value, code, key};
+use serde::{Deserialize, Serialize};
 pub use state::ControlState;
 
 /// Key of an info in a reply that reports a proc for which an action was not done: an array of
@@ -69,13 +70,12 @@ pub enum ControlResult {
         /// Infos for the requester.
         infos: Vec<Info>,
     },
-    /// The launcher does not control procs. Those of this node were controlled, but for these and
-    /// all of other nodes.
+    /// The launcher does not control procs. Those of this node were controlled, but for these.
     OfNode(Vec<NotDone>),
 }
 
 /// A proc for which an action was not done.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NotDone {
     /// The proc.
     pub proc: Proc,

@@ -3,7 +3,7 @@
 use super::ServerState;
 use super::{
     DecisionId, Denial, EventBudget, FenceContribution, FenceId, HostRegistrationId, ModexId,
-    PeerId, Purpose, PutRefusal, RequestId, Seq,
+    PeerId, Purpose, PutRefusal, RequestId, Seq, ServerQueryId, ServerReply,
 };
 use crate::{
     group::{HostGroupRequest, ServerId},
@@ -15,8 +15,8 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Event, Key, LogRequest, NamedProcs, PolicyRequest, Proc, RankData, Reply, Request, Status,
-    UserIdentity,
+    Event, Info, Key, LogRequest, NamedProcs, PolicyRequest, Proc, Query, RankData, Reply, Request,
+    Status, UserIdentity,
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -148,6 +148,13 @@ pub enum Action {
         by: Proc,
         /// The key.
         key: Key,
+    },
+    /// Returns the answers of other servers to [`ServerState::query_servers`], one for each.
+    ServersQueried {
+        /// The number that the caller gave the query.
+        id: ServerQueryId,
+        /// The answers.
+        answers: Vec<Result<Vec<Info>, Status>>,
     },
     /// Makes an upcall to the host environment.
     Upcall(Upcall),
@@ -296,6 +303,16 @@ pub enum Upcall {
         source: Option<Proc>,
         /// The operation, its targets and directives. They are valid and permitted.
         control: ControlOverNodes,
+    },
+    /// Answers queries of another server, as far as this node knows, as for this user. Answered by
+    /// [`ServerState::answer_server`].
+    ServerQuery {
+        /// The way of the answer.
+        to: ServerReply,
+        /// The user of the job that the queries are about.
+        identity: UserIdentity,
+        /// The queries.
+        queries: Vec<Query>,
     },
     /// Removes files when procs have ended. Answered by [`ServerState::answer`].
     Cleanup {

@@ -18,6 +18,7 @@
 //! | `Monitors` (`monitors.rs`) | monitors |
 //! | `Publications` (`publications/`) | published data of all servers |
 //! | `Gate` (`policy_gate/held.rs`) | requests that wait for decisions |
+//! | `ServerRequests` (`server_requests.rs`) | requests to the servers of other nodes |
 //! | `Groups`, `Psets` (`core/group/`, `core/psets.rs`) | groups of all servers, process sets |
 
 mod action;
@@ -34,6 +35,7 @@ mod monitors;
 mod policy_gate;
 mod publications;
 mod refusal;
+mod server_requests;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -83,6 +85,10 @@ use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
 use publications::Publications;
 pub use refusal::ConnectionRefusal;
+use server_requests::ServerRequests;
+pub use server_requests::{
+    ServerAnswer, ServerQueryId, ServerReply, ServerRequest, ServerRequestId, ServerRequestMessage,
+};
 pub use settings::StateSettings;
 use std::sync::Arc;
 
@@ -158,6 +164,7 @@ pub struct ServerState {
     monitors: Monitors,
     publications: Publications,
     early: EarlyEvents,
+    requests: ServerRequests,
 }
 
 impl ServerState {
@@ -174,6 +181,7 @@ impl ServerState {
             monitors: Monitors::new(&settings),
             publications: Publications::new(settings.publish),
             early: EarlyEvents::default(),
+            requests: ServerRequests::default(),
             settings,
         }
     }
@@ -355,6 +363,7 @@ impl ServerState {
         actions.extend(self.with_groups(|groups| groups.tick(now)));
         actions.extend(self.publications.expire(now));
         actions.extend(self.deliver_early_events(now));
+        actions.extend(self.expire_requests(now));
         self.events.with_pending_actions(actions)
     }
 
@@ -368,6 +377,7 @@ impl ServerState {
             self.groups.deadline(),
             self.publications.deadline(),
             self.early.deadline(),
+            self.requests.deadline(),
         ]
         .into_iter()
         .flatten()
@@ -395,7 +405,11 @@ impl ServerState {
         &mut self,
         id: ControlId,
         answer: Result<ControlResult, Status>,
+        now: MonotonicTime,
     ) -> Vec<Action> {
+        if let Ok(ControlResult::OfNode(not_done)) = answer {
+            return self.control_elsewhere(id, not_done, now);
+        }
         let ctx = ServerContext::new(&self.clients, &self.settings);
         self.controls
             .controlled_over_nodes(ctx, &mut self.events, id, answer)

@@ -69,6 +69,8 @@ pub struct StateSettings {
     pub checkpoint_timeout: Duration,
     /// Time between the alert of a preemption and the preemption, where the requester gives none.
     pub preempt_grace: Duration,
+    /// Time for which the servers of other nodes may take to control procs or answer queries.
+    pub server_answer_timeout: Duration,
     /// The party that monitors.
     pub monitoring: Monitoring,
     /// Limits on monitors.
@@ -105,6 +107,7 @@ impl Default for StateSettings {
             max_controls: 1024,
             checkpoint_timeout: Duration::from_secs(300),
             preempt_grace: Duration::from_secs(30),
+            server_answer_timeout: Duration::from_secs(30),
             monitoring: Monitoring::default(),
             monitors: MonitorLimits::default(),
             publish: PublishLimits::default(),

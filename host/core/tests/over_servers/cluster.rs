@@ -6,16 +6,18 @@ use peal_core::{
     MonotonicTime,
     group::ServerId,
     job::{JobSpec, NodeRanks},
+    job_control::ControlResult,
     server::{
         Action, EventBudget, InterServerMessage, MessageRefusal, MissedEvents, PeerId, RequestId,
-        ServerState, StateSettings, Upcall,
+        ServerQueryId, ServerState, StateSettings, Upcall,
     },
 };
 use peal_model::{
-    Event, Key, Nspace, Proc, Rank, RankData, Reply, Request, Status, UserIdentity, code,
+    Event, Info, Key, Nspace, Proc, Query, Rank, RankData, Reply, Request, Status, UserIdentity,
+    Value, code, key,
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Range,
     sync::Arc,
 };
@@ -65,7 +67,9 @@ impl Call {
 pub fn status(reply: &Reply) -> Status {
     match reply {
         Reply::Status(status) => *status,
-        Reply::Data { status, .. } | Reply::Published { status, .. } => *status,
+        Reply::Data { status, .. }
+        | Reply::Published { status, .. }
+        | Reply::Infos { status, .. } => *status,
         other => panic!("unexpected reply {other:?}"),
     }
 }
@@ -108,6 +112,14 @@ pub struct Cluster {
     pub chained: Vec<(ServerId, Arc<Event>, EventBudget)>,
     /// The published data that could not be restored.
     pub lost: Vec<(Proc, Key)>,
+    /// The procs that host environments have controlled.
+    pub controlled: Vec<Proc>,
+    /// The servers whose host environment does not answer.
+    pub stuck: BTreeSet<ServerId>,
+    /// The queries of other servers that host environments have answered.
+    pub queried: Vec<(ServerId, UserIdentity, Vec<Query>)>,
+    /// The answers of other servers to queries.
+    pub found: Vec<(ServerQueryId, Vec<Result<Vec<Info>, Status>>)>,
 }
 
 impl Cluster {
@@ -132,6 +144,10 @@ impl Cluster {
             heard: Vec::new(),
             chained: Vec::new(),
             lost: Vec::new(),
+            controlled: Vec::new(),
+            stuck: BTreeSet::new(),
+            queried: Vec::new(),
+            found: Vec::new(),
         };
         for _ in 0..servers {
             cluster.join();
@@ -197,6 +213,31 @@ impl Cluster {
                 }) => self.step(at, |server, now| {
                     server.data_request(to, source, request, now)
                 }),
+                Action::ServersQueried { id, answers } => self.found.push((id, answers)),
+                Action::Upcall(upcall) if self.stuck.contains(&at) => drop(upcall),
+                // The launchers control no procs of other nodes.
+                Action::Upcall(Upcall::ControlOverNodes { id, control, .. }) => {
+                    self.controlled.extend(control.targets.local);
+                    let done = Ok(ControlResult::OfNode(Vec::new()));
+                    self.step(at, |server, now| {
+                        server.controlled_over_nodes(id, done, now)
+                    });
+                }
+                Action::Upcall(Upcall::JobControl { id, control, .. }) => {
+                    self.controlled.extend(control.targets.iter().cloned());
+                    self.step(at, |server, _| {
+                        server.controlled(id, &control.targets, Ok(Vec::new()))
+                    });
+                }
+                Action::Upcall(Upcall::ServerQuery {
+                    to,
+                    identity,
+                    queries,
+                }) => {
+                    self.queried.push((at, identity, queries));
+                    let infos = vec![Info::new(key::PMIX_NODEID, Value::Uint32(at.0))];
+                    self.step(at, |server, _| server.answer_server(to, Ok(infos)));
+                }
                 // The host environment has no events of its own.
                 Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
                     let server = self.servers.get_mut(&at).unwrap();

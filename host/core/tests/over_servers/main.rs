@@ -21,6 +21,7 @@ mod published_random;
 #[path = "../group/random.rs"]
 #[allow(dead_code, reason = "the simulation of groups uses more of it")]
 mod random;
+mod requests;
 mod scale;
 mod trust;
 mod whole;

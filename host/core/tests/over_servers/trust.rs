@@ -9,7 +9,7 @@ use peal_core::{
     rank_ranges::RankRanges,
     server::{
         FenceContribution, InterServerMessage, MessageRefusal, ModexMessage, PutSnapshot,
-        StateSettings,
+        ServerRequestMessage, StateSettings,
     },
     server_fences::{FenceMessage, FenceRound},
     user_scope::UserScope,
@@ -30,7 +30,7 @@ pub fn proc(job: &str, rank: u32) -> Proc {
 
 /// Four servers: a job on the second and third, and another one on the third and fourth. The first
 /// coordinates.
-fn cluster() -> Cluster {
+pub fn cluster() -> Cluster {
     let mut cluster = Cluster::new(4, 1, &StateSettings::default());
     cluster.add_job("left", &[(2, &[0]), (3, &[1])]);
     cluster.add_job("right", &[(3, &[0]), (4, &[1])]);
@@ -64,6 +64,12 @@ impl From<GroupMessage> for Forged {
 impl From<FenceMessage> for Forged {
     fn from(message: FenceMessage) -> Forged {
         Forged(InterServerMessage::Fence(message))
+    }
+}
+
+impl From<ServerRequestMessage> for Forged {
+    fn from(message: ServerRequestMessage) -> Forged {
+        Forged(InterServerMessage::Request(message))
     }
 }
 

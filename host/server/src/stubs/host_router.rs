@@ -2,14 +2,16 @@
 //! stub that registered it; what that does not support, the server's own host environment does.
 use super::{
     local_services::{LocalServices, Puller, StreamPull},
-    queries::{HostAnswer, QueriesOfHost},
+    queries::{HostAnswer, QueriesOfHost, UserQueries},
     remote_host::{self, RemoteHost, done},
 };
 use crate::{
     handle::ServerHandle,
     host_environment::{
-        ConnectingTool, EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture,
+        ConnectingTool, EventHandling, HostEnvironment, HostFindings, ProcessLookup, Spawned,
+        UpcallFuture,
     },
+    other_servers::OtherServers,
 };
 use peal_core::{
     group::GroupOperation,
@@ -54,7 +56,7 @@ enum SpawnRequester {
 
 /// Router of upcalls.
 pub struct HostRouter {
-    local: Arc<dyn LocalServices>,
+    pub(super) local: Arc<dyn LocalServices>,
     /// Host environments of registered jobs.
     remotes: RwLock<BTreeMap<Nspace, Arc<RemoteHost>>>,
     /// Host environment of all procs and tools, in a server that belongs to one.
@@ -540,19 +542,34 @@ impl HostEnvironment for HostRouter {
         source: Proc,
         identity: UserIdentity,
         queries: Vec<Query>,
-    ) -> UpcallFuture<'_, Vec<Info>> {
+        servers: OtherServers,
+    ) -> UpcallFuture<'_, HostFindings> {
         let own = self.local.query_node(identity, queries.clone());
         Box::pin(async move {
             // What this node knows of its jobs needs no upcall.
-            let keys = own.await?;
+            let mut keys = own.await?;
             let mut answer = HostAnswer::default();
             for QueriesOfHost { host, queries } in self.open_queries(&source, &queries, &keys) {
                 let source = source.clone();
                 let upcall = HostUpcall::Query { source, queries };
                 answer.add(remote_host::infos(host.call(upcall).await));
             }
+            let asked = UserQueries {
+                identity,
+                queries: &queries,
+            };
+            self.ask_servers(&mut answer, asked, &mut keys, &servers)
+                .await;
             answer.with_own(keys)
         })
+    }
+
+    fn query_for_server(
+        &self,
+        identity: UserIdentity,
+        queries: Vec<Query>,
+    ) -> UpcallFuture<'_, Vec<Info>> {
+        self.local.query_for_server(identity, queries)
     }
 
     fn log_channels(&self, source: &Proc) -> Vec<Key> {
@@ -648,20 +665,18 @@ impl HostEnvironment for HostRouter {
             let JobControlOperation::Act(action) = operation else {
                 return answer;
             };
-            if answer != Err(code::PMIX_ERR_NOT_SUPPORTED) || targets.local.is_empty() {
+            if answer != Err(code::PMIX_ERR_NOT_SUPPORTED) {
                 return answer;
+            }
+            if targets.local.is_empty() {
+                return Ok(ControlResult::OfNode(Vec::new()));
             }
             let control = JobControl {
                 action,
                 targets: targets.local,
                 directives,
             };
-            let mut not_done = self.local.job_control(requester, control).await?;
-            not_done.extend(targets.elsewhere.into_iter().map(|proc| NotDone {
-                proc,
-                status: code::PMIX_ERR_NOT_SUPPORTED,
-                reason: "on another node, where its launcher controls no procs".to_owned(),
-            }));
+            let not_done = self.local.job_control(requester, control).await?;
             Ok(ControlResult::OfNode(not_done))
         })
     }

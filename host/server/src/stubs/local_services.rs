@@ -77,6 +77,20 @@ pub trait LocalServices: HostEnvironment + JobRegistrar {
         queries: Vec<Query>,
     ) -> UpcallFuture<'_, Vec<QueriedKey>>;
 
+    /// Returns the query that each node answers for its own procs, for keys about procs of several nodes.
+    fn query_of_node(&self, keys: &[Text], qualifiers: &[Info]) -> Query;
+
+    /// Returns the answer to a key that nodes give together: `nodes` are their answers to
+    /// [`LocalServices::query_of_node`], that of this node first. `known` is what this node knows of all
+    /// nodes.
+    fn combine(
+        &self,
+        queried: &Text,
+        qualifiers: &[Info],
+        known: Option<&Info>,
+        nodes: &[Vec<Info>],
+    ) -> Option<Info>;
+
     /// Begins a pull of output that another launcher delivers. Kept output comes before any later one,
     /// and may come before the reply to the requester.
     ///

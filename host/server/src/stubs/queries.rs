@@ -4,7 +4,10 @@ use super::{
     local_services::{KeyAnswer, QueriedKey},
     remote_host::RemoteHost,
 };
-use peal_model::{Info, Infos, Key, Nspace, Proc, Query, Status, Value, code, key};
+use crate::{host_environment::HostFindings, other_servers::OtherServers};
+use peal_model::{
+    Info, Infos, Key, Nspace, Proc, Query, Status, Text, UserIdentity, Value, code, key,
+};
 use std::sync::Arc;
 
 /// Queries for one host environment.
@@ -13,12 +16,20 @@ pub(super) struct QueriesOfHost {
     pub(super) queries: Vec<Query>,
 }
 
+/// Queries of a requester that runs as a user.
+pub(super) struct UserQueries<'a> {
+    pub(super) identity: UserIdentity,
+    pub(super) queries: &'a [Query],
+}
+
 /// Answers of host environments to queries.
 #[derive(Debug, Default)]
 pub(super) struct HostAnswer {
     infos: Vec<Info>,
     /// First error.
     error: Option<Status>,
+    /// First server of another node that did not answer.
+    missing: Option<Status>,
 }
 
 impl HostAnswer {
@@ -36,7 +47,7 @@ impl HostAnswer {
     ///
     /// Nothing is known: the error of a host environment, or `PMIX_ERR_NOT_SUPPORTED` if a proc of
     /// another node is queried.
-    pub(super) fn with_own(mut self, keys: Vec<QueriedKey>) -> Result<Vec<Info>, Status> {
+    pub(super) fn with_own(mut self, keys: Vec<QueriedKey>) -> Result<HostFindings, Status> {
         let is_elsewhere = |key: &QueriedKey| key.answer == KeyAnswer::Elsewhere;
         let unanswered = keys
             .iter()
@@ -50,9 +61,12 @@ impl HostAnswer {
                 answer => self.infos.extend(answer.info()),
             }
         }
-        match self.error.or(unanswered) {
+        match self.error.or(self.missing).or(unanswered) {
             Some(error) if self.infos.is_empty() => Err(error),
-            _ => Ok(self.infos),
+            _ => Ok(HostFindings {
+                infos: self.infos,
+                missing: self.missing,
+            }),
         }
     }
 }
@@ -66,6 +80,55 @@ fn named_job(qualifiers: &[Info]) -> Option<Nspace> {
 }
 
 impl HostRouter {
+    /// Asks the servers of other nodes for what the launcher of a job does not answer.
+    pub(super) async fn ask_servers(
+        &self,
+        answer: &mut HostAnswer,
+        asked: UserQueries<'_>,
+        keys: &mut [QueriedKey],
+        servers: &OtherServers,
+    ) {
+        for (number, query) in asked.queries.iter().enumerate() {
+            let is_open = |key: &QueriedKey| {
+                let by_host = |info: &Info| Some(info.key.as_str()) == key.key.as_str();
+                let over_nodes = matches!(key.answer, KeyAnswer::OfNode(_) | KeyAnswer::Elsewhere);
+                key.query == number && over_nodes && !answer.infos.iter().any(by_host)
+            };
+            let open: Vec<&mut QueriedKey> = keys.iter_mut().filter(|key| is_open(key)).collect();
+            let names: Vec<Text> = open.iter().map(|open| open.key.clone()).collect();
+            let Some(job) = named_job(&query.qualifiers).filter(|_| !names.is_empty()) else {
+                continue;
+            };
+            let of_node = self.local.query_of_node(&names, &query.qualifiers);
+            let others = servers.query(job, vec![of_node.clone()]).await;
+            if others.is_empty() {
+                continue;
+            }
+            let own = self.local.query_for_server(asked.identity, vec![of_node]);
+            let mut nodes = vec![own.await.unwrap_or_default()];
+            for other in others {
+                match other {
+                    Ok(infos) => nodes.push(infos),
+                    // The node has no procs of the job any more.
+                    Err(code::PMIX_ERR_NOT_FOUND) => {}
+                    Err(status) => drop(answer.missing.get_or_insert(status)),
+                }
+            }
+            for open in open {
+                let known = match &open.answer {
+                    KeyAnswer::OfNode(info) => Some(info),
+                    _ => None,
+                };
+                let combined = self
+                    .local
+                    .combine(&open.key, &query.qualifiers, known, &nodes);
+                if let Some(info) = combined {
+                    open.answer = KeyAnswer::Known(info);
+                }
+            }
+        }
+    }
+
     /// Returns what this node does not know or does not know alone, for the host environments of the jobs
     /// that the queries name, or of the requester.
     pub(super) fn open_queries(

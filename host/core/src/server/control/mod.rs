@@ -2,7 +2,10 @@
 
 mod checkpoints;
 
-use super::{Action, EventDelivery, RequestId, ServerContext, Upcall, clients::ClientTable};
+use super::{
+    Action, EventDelivery, RequestId, ServerAnswer, ServerContext, ServerReply, Upcall,
+    clients::ClientTable,
+};
 use crate::{
     MonotonicTime,
     job_control::{
@@ -194,7 +197,10 @@ impl JobControlRequests {
             directives: given.directives.clone(),
         };
         let source = given.by.requester.clone();
-        let work = PendingWork::Host(Some(given.by.to));
+        let work = PendingWork::Nodes {
+            to: given.by.to,
+            elsewhere: targets.elsewhere.clone(),
+        };
         let id = self.record_request(
             clients,
             given,
@@ -315,8 +321,8 @@ impl JobControlRequests {
                 .collect()
         });
         let left = self.ledger.change(id, |entry| match &entry.stage {
-            RequestStage::Running(PendingWork::Host(_)) => {
-                entry.not_done = not_done;
+            RequestStage::Running(PendingWork::Host(_) | PendingWork::Server(_)) => {
+                entry.not_done.extend(not_done);
                 Err(if entry.not_done.is_empty() {
                     JobControlEnd::Done
                 } else {
@@ -340,6 +346,115 @@ impl JobControlRequests {
         }
     }
 
+    /// Returns what the servers of other nodes have to do for a request.
+    pub(super) fn order_elsewhere(&self, id: ControlId) -> Option<OrderElsewhere> {
+        let entry = self.ledger.get(id)?;
+        match (&entry.stage, &entry.operation) {
+            (
+                RequestStage::Running(PendingWork::Nodes { elsewhere, .. }),
+                JobControlOperation::Act(action),
+            ) => Some(OrderElsewhere {
+                requester: entry.requester.clone(),
+                action: action.clone(),
+                elsewhere: elsewhere.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Notes what was not done before the servers of other nodes have answered, and the single procs
+    /// that they control.
+    pub(super) fn acts_elsewhere(
+        &mut self,
+        id: ControlId,
+        single: impl Iterator<Item = Proc>,
+        not_done: Vec<NotDone>,
+    ) {
+        self.ledger.change(id, |entry| {
+            if let RequestStage::Running(PendingWork::Nodes { elsewhere, .. }) = &mut entry.stage {
+                let named = std::mem::take(elsewhere);
+                entry.targets.retain(|target| !named.contains(target));
+                entry.targets.extend(single);
+                entry.not_done = not_done;
+            }
+        });
+    }
+
+    /// Ends a request that the servers of other nodes have answered.
+    pub(super) fn controlled_elsewhere(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+        not_done: Vec<NotDone>,
+    ) -> Vec<Action> {
+        self.controlled_over_nodes(ctx, events, id, Ok(ControlResult::OfNode(not_done)))
+    }
+
+    /// Passes an action for another server to the host environment. That server is answered when it is
+    /// done.
+    pub(super) fn act_for_server(
+        &mut self,
+        clients: &ClientTable,
+        order: ServerOrder,
+    ) -> Vec<Action> {
+        let ServerOrder {
+            reply,
+            requester,
+            owner,
+            action,
+            targets,
+        } = order;
+        // A job of this server may have ended since the sender heard of it.
+        let (known, unknown): (Vec<Proc>, Vec<Proc>) = targets
+            .iter()
+            .cloned()
+            .partition(|target| clients.life(target).is_some());
+        let not_done = |procs: &[Proc], status, reason: &str| -> Vec<NotDone> {
+            let procs = procs.iter().cloned();
+            let not_done = procs.map(|proc| NotDone {
+                proc,
+                status,
+                reason: reason.to_owned(),
+            });
+            not_done.collect()
+        };
+        let gone = "the server of its node does not have it any more";
+        let gone = not_done(&unknown, code::PMIX_ERR_NOT_FOUND, gone);
+        if known.is_empty() {
+            return vec![reply.answer(ServerAnswer::Controlled(gone))];
+        }
+        let recorded = self.ledger.record(None, |name| LedgerEntry {
+            name,
+            requestor: Requestor::User(owner.map(|owner| owner.uid)),
+            requester: requester.clone(),
+            identity: owner,
+            operation: JobControlOperation::Act(action.clone()),
+            targets: targets.clone(),
+            directives: Vec::new(),
+            mail: None,
+            stage: RequestStage::Running(PendingWork::Server(reply)),
+            not_done: gone,
+            answer: None,
+            infos: Vec::new(),
+        });
+        match recorded {
+            Ok(id) => vec![Action::Upcall(Upcall::JobControl {
+                id,
+                source: requester,
+                control: JobControl {
+                    action,
+                    targets: known,
+                    directives: Vec::new(),
+                },
+            })],
+            Err(error) => {
+                let all = not_done(&targets, error.status(), &error.to_string());
+                vec![reply.answer(ServerAnswer::Controlled(all))]
+            }
+        }
+    }
+
     /// Handles the host environment's answer to an [`Upcall::ControlOverNodes`].
     pub(super) fn controlled_over_nodes(
         &mut self,
@@ -350,7 +465,7 @@ impl JobControlRequests {
     ) -> Vec<Action> {
         let end = self.ledger.change(id, |entry| {
             match answer {
-                Ok(ControlResult::OfNode(not_done)) => entry.not_done = not_done,
+                Ok(ControlResult::OfNode(not_done)) => entry.not_done.extend(not_done),
                 Ok(ControlResult::OfLauncher { status, infos }) => {
                     entry.answer = Some(status);
                     entry.infos = infos;
@@ -429,7 +544,12 @@ impl JobControlRequests {
             targets,
             status,
         }];
-        if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
+        if let RequestStage::Running(PendingWork::Server(reply)) = before {
+            actions.push(reply.answer(ServerAnswer::Controlled(entry.not_done.clone())));
+        } else if let RequestStage::Running(
+            PendingWork::Host(Some(to)) | PendingWork::Nodes { to, .. },
+        ) = before
+        {
             let not_done = entry.not_done.iter().map(NotDone::info);
             let infos = not_done.chain(entry.infos.iter().cloned()).collect();
             actions.push(reply_infos(to, status, infos));
@@ -589,6 +709,26 @@ fn requestor(clients: &ClientTable, by: &ControlRequester) -> Requestor {
         Some(proc) if clients.life(proc).is_some() => Requestor::Proc(proc.clone()),
         _ => Requestor::User(by.identity.map(|identity| identity.uid)),
     }
+}
+
+/// The part of a request that the servers of other nodes carry out.
+#[derive(Debug)]
+pub(super) struct OrderElsewhere {
+    pub(super) requester: Option<Proc>,
+    pub(super) action: JobAction,
+    /// The targets on other nodes, as in [`crate::targets::ResolvedTargets::elsewhere`].
+    pub(super) elsewhere: Vec<Proc>,
+}
+
+/// An action that another server asks for.
+#[derive(Debug)]
+pub(super) struct ServerOrder {
+    pub(super) reply: ServerReply,
+    pub(super) requester: Option<Proc>,
+    /// The user of the targets' jobs.
+    pub(super) owner: Option<UserIdentity>,
+    pub(super) action: JobAction,
+    pub(super) targets: Vec<Proc>,
 }
 
 /// A request with its requester, name, mail and directives.

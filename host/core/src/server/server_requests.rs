@@ -1,0 +1,588 @@
+//! Requests to the servers of procs of other nodes, and requests of other servers about procs of this
+//! node.
+//!
+//! A request is answered when each asked server has answered, has left, or its time is over. A server
+//! asks about jobs of which it has procs, and about no others.
+use super::{Action, MessageRefusal, ServerContext, ServerState, Upcall, control::ServerOrder};
+use crate::{
+    MonotonicTime,
+    group::{Groups, ServerId},
+    job_control::{ControlId, JobAction, NotDone},
+    server_message::{InterServerMessage, bytes_of_procs},
+};
+use peal_model::{Info, Nspace, Proc, Query, Size, Status, UserIdentity, Value, code, key, rank};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Largest number of queries of one server that are answered here at a time.
+const MAX_HELD: usize = 256;
+
+/// Number of a request to other servers. Unique at the server that asks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct ServerRequestId(pub u64);
+
+/// Number of a query to other servers, given by the caller of [`ServerState::query_servers`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ServerQueryId(pub u64);
+
+/// A request to the server of procs of another node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum ServerRequest {
+    /// Controls procs of the receiver.
+    Control {
+        /// The requester; none for a tool, and for a module of the site.
+        requester: Option<Proc>,
+        /// The action.
+        action: JobAction,
+        /// Single procs of the receiver.
+        targets: Vec<Proc>,
+    },
+    /// Answers queries about a job, as far as the receiver's node knows.
+    Query {
+        /// The job.
+        job: Nspace,
+        /// The queries.
+        queries: Vec<Query>,
+    },
+}
+
+/// The way of an answer to another server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerReply {
+    /// The server that asked.
+    pub server: ServerId,
+    /// Its number of the request.
+    pub id: ServerRequestId,
+}
+
+impl ServerReply {
+    /// Returns the action that answers.
+    pub(super) fn answer(self, answer: ServerAnswer) -> Action {
+        send(
+            self.server,
+            ServerRequestMessage::Answer {
+                id: self.id,
+                answer,
+            },
+        )
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum ServerAnswer {
+    /// Lists the procs that were not controlled.
+    Controlled(Vec<NotDone>),
+    /// Answers queries.
+    Queried(Result<Vec<Info>, Status>),
+}
+
+/// A message about a request to the server of procs of another node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum ServerRequestMessage {
+    /// Asks.
+    Ask {
+        /// The sender's number of the request.
+        id: ServerRequestId,
+        /// The request.
+        request: ServerRequest,
+    },
+    /// Answers.
+    Answer {
+        /// The receiver's number of the request.
+        id: ServerRequestId,
+        /// The answer.
+        answer: ServerAnswer,
+    },
+}
+
+impl ServerRequestMessage {
+    /// Returns the approximate memory of the message beside its own size, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let infos = |infos: &[Info]| {
+            let sizes = infos.iter().map(|info| Size::of_info(info).bytes);
+            sizes.fold(0, usize::saturating_add)
+        };
+        match self {
+            ServerRequestMessage::Ask { request, .. } => match request {
+                ServerRequest::Control { targets, .. } => bytes_of_procs(targets.len()),
+                ServerRequest::Query { queries, .. } => {
+                    let keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
+                    let keys = keys.map(|key| key.as_bytes().len());
+                    let keys = keys.fold(0, usize::saturating_add);
+                    let qualifiers = queries.iter().map(|query| infos(&query.qualifiers));
+                    qualifiers.fold(keys, usize::saturating_add)
+                }
+            },
+            ServerRequestMessage::Answer { answer, .. } => match answer {
+                ServerAnswer::Controlled(not_done) => {
+                    let reasons = not_done.iter().map(|one| one.reason.len());
+                    let reasons = reasons.fold(0, usize::saturating_add);
+                    reasons.saturating_add(not_done.len().saturating_mul(size_of::<NotDone>()))
+                }
+                ServerAnswer::Queried(Ok(found)) => infos(found),
+                ServerAnswer::Queried(Err(_)) => 0,
+            },
+        }
+    }
+}
+
+/// Answers of the servers that have answered.
+#[derive(Debug)]
+enum CollectedAnswers {
+    /// To a job-control request: the procs that were not controlled.
+    Control(ControlId, Vec<NotDone>),
+    /// To a query.
+    Query(ServerQueryId, Vec<Result<Vec<Info>, Status>>),
+}
+
+impl CollectedAnswers {
+    /// Adds the answer of a server. Returns false for an answer of another kind.
+    fn add(&mut self, asked: &[Proc], answer: ServerAnswer) -> bool {
+        match (self, answer) {
+            (CollectedAnswers::Control(_, all), ServerAnswer::Controlled(not_done)) => {
+                // A server is believed about the procs that it was asked about.
+                all.extend(not_done.into_iter().filter(|one| asked.contains(&one.proc)));
+                true
+            }
+            (CollectedAnswers::Query(_, all), ServerAnswer::Queried(found)) => {
+                all.push(found);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds that a server gives no answer.
+    fn add_missing(&mut self, asked: Vec<Proc>, reason: MissingAnswer) {
+        match self {
+            CollectedAnswers::Control(_, all) => {
+                all.extend(asked.into_iter().map(|proc| NotDone {
+                    proc,
+                    status: reason.status(),
+                    reason: reason.text().to_owned(),
+                }))
+            }
+            CollectedAnswers::Query(_, all) => all.push(Err(reason.status())),
+        }
+    }
+}
+
+/// The reason for which a server gives no answer.
+#[derive(Clone, Copy, Debug)]
+enum MissingAnswer {
+    Left,
+    Late,
+}
+
+impl MissingAnswer {
+    fn status(self) -> Status {
+        match self {
+            MissingAnswer::Left => code::PMIX_ERR_UNREACH,
+            MissingAnswer::Late => code::PMIX_ERR_TIMEOUT,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            MissingAnswer::Left => "the server of its node has left the cluster",
+            MissingAnswer::Late => "the server of its node has not answered in time",
+        }
+    }
+}
+
+/// A request that waits for answers.
+#[derive(Debug)]
+struct OpenServerRequest {
+    /// Servers that have not answered, each with the procs that it was asked about.
+    waiting: BTreeMap<ServerId, Vec<Proc>>,
+    answers: CollectedAnswers,
+    until: MonotonicTime,
+}
+
+/// Requests of this server that wait for answers, and queries of others that wait here.
+#[derive(Debug, Default)]
+pub(super) struct ServerRequests {
+    open: BTreeMap<ServerRequestId, OpenServerRequest>,
+    next: u64,
+    /// Queries of each other server that are being answered.
+    held: BTreeMap<ServerId, usize>,
+}
+
+impl ServerRequests {
+    /// Returns the time at which the next request is over.
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
+        self.open.values().map(|open| open.until).min()
+    }
+
+    fn ask(
+        &mut self,
+        answers: CollectedAnswers,
+        asked: BTreeMap<ServerId, Vec<Proc>>,
+        until: MonotonicTime,
+        request: impl Fn(&[Proc]) -> ServerRequest,
+    ) -> Vec<Action> {
+        let id = ServerRequestId(self.next);
+        self.next += 1;
+        let messages = asked.iter().map(|(to, procs)| {
+            let request = request(procs);
+            send(*to, ServerRequestMessage::Ask { id, request })
+        });
+        let messages = messages.collect();
+        let open = OpenServerRequest {
+            waiting: asked,
+            answers,
+            until,
+        };
+        self.open.insert(id, open);
+        messages
+    }
+
+    /// Adds the answer of a server. Returns all answers if it was the last one.
+    fn answered(
+        &mut self,
+        from: ServerId,
+        id: ServerRequestId,
+        answer: ServerAnswer,
+    ) -> Option<CollectedAnswers> {
+        let open = self.open.get_mut(&id)?;
+        let asked = open.waiting.get(&from)?;
+        if !open.answers.add(asked, answer) {
+            return None;
+        }
+        open.waiting.remove(&from);
+        if open.waiting.is_empty() {
+            self.open.remove(&id).map(|open| open.answers)
+        } else {
+            None
+        }
+    }
+
+    /// Waits no longer for a server. Returns the requests that are over with that.
+    fn server_left(&mut self, server: ServerId) -> Vec<CollectedAnswers> {
+        self.held.remove(&server);
+        for open in self.open.values_mut() {
+            if let Some(asked) = open.waiting.remove(&server) {
+                open.answers.add_missing(asked, MissingAnswer::Left);
+            }
+        }
+        let over = self.open.extract_if(.., |_, open| open.waiting.is_empty());
+        over.map(|(_, open)| open.answers).collect()
+    }
+
+    /// Returns the requests whose time is over.
+    fn expire(&mut self, now: MonotonicTime) -> Vec<CollectedAnswers> {
+        let over = self.open.extract_if(.., |_, open| open.until <= now);
+        let over = over.map(|(_, open)| {
+            let mut answers = open.answers;
+            for asked in open.waiting.into_values() {
+                answers.add_missing(asked, MissingAnswer::Late);
+            }
+            answers
+        });
+        over.collect()
+    }
+
+    /// Notes that a query of a server is being answered. Returns false if there are too many.
+    fn hold(&mut self, from: ServerId) -> bool {
+        let held = self.held.entry(from).or_default();
+        let has_room = *held < MAX_HELD;
+        *held += usize::from(has_room);
+        has_room
+    }
+
+    fn release(&mut self, from: ServerId) {
+        if let Some(held) = self.held.get_mut(&from) {
+            *held = held.saturating_sub(1);
+            if *held == 0 {
+                self.held.remove(&from);
+            }
+        }
+    }
+}
+
+/// Procs of other nodes by their servers.
+#[derive(Debug, Default)]
+struct ProcsOfServers {
+    reached: BTreeMap<ServerId, Vec<Proc>>,
+    /// Those of which no server has announced that it has them.
+    unreached: Vec<Proc>,
+}
+
+impl ProcsOfServers {
+    /// Returns the procs for which the named ones stand. `size` returns the size of a job.
+    fn new(groups: &Groups, named: &[Proc], size: impl Fn(&Nspace) -> Option<u32>) -> Self {
+        let mut found = ProcsOfServers::default();
+        for proc in named {
+            if proc.rank == rank::PMIX_RANK_WILDCARD {
+                let mut known = 0;
+                for server in groups.servers_of(proc) {
+                    let procs = groups.procs_at(&proc.nspace, server);
+                    known += procs.len();
+                    if server != groups.me() {
+                        found.add(server, procs.into_iter());
+                    }
+                }
+                let size = size(&proc.nspace).and_then(|size| usize::try_from(size).ok());
+                if size.is_some_and(|size| known < size) {
+                    found.unreached.push(proc.clone());
+                }
+            } else {
+                match groups.server_of(proc) {
+                    Some(server) if server != groups.me() => {
+                        found.add(server, std::iter::once(proc.clone()));
+                    }
+                    _ => found.unreached.push(proc.clone()),
+                }
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, server: ServerId, procs: impl Iterator<Item = Proc>) {
+        let mut procs = procs.peekable();
+        if procs.peek().is_some() {
+            self.reached.entry(server).or_default().extend(procs);
+        }
+    }
+}
+
+/// Requests of this server.
+impl ServerState {
+    /// Controls the targets of a request that are on other nodes, after those of this node.
+    pub(super) fn control_elsewhere(
+        &mut self,
+        id: ControlId,
+        not_done: Vec<NotDone>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let Some(order) = self.controls.order_elsewhere(id) else {
+            return Vec::new();
+        };
+        let size = |nspace: &Nspace| self.clients.ranks_of(nspace)?.size;
+        let procs = ProcsOfServers::new(&self.groups, &order.elsewhere, size);
+        let mut not_done = not_done;
+        not_done.extend(procs.unreached.iter().map(|proc| {
+            NotDone {
+                proc: proc.clone(),
+                status: code::PMIX_ERR_NOT_SUPPORTED,
+                reason:
+                    "on another node, without a server in the cluster, and its launcher controls \
+                     no procs"
+                        .to_owned(),
+            }
+        }));
+        let single = procs.reached.values().flatten().chain(&procs.unreached);
+        self.controls.acts_elsewhere(id, single.cloned(), not_done);
+        if procs.reached.is_empty() {
+            return self.controlled_elsewhere(id, Vec::new());
+        }
+        // A proc of this server is known to the others. Tools are not.
+        let requester = order.requester;
+        let requester = requester.filter(|proc| self.clients.life(proc).is_some());
+        let answers = CollectedAnswers::Control(id, Vec::new());
+        let until = now + self.settings.server_answer_timeout;
+        self.requests.ask(answers, procs.reached, until, |targets| {
+            ServerRequest::Control {
+                requester: requester.clone(),
+                action: order.action.clone(),
+                targets: targets.to_vec(),
+            }
+        })
+    }
+
+    fn controlled_elsewhere(&mut self, id: ControlId, not_done: Vec<NotDone>) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.controls
+            .controlled_elsewhere(ctx, &mut self.events, id, not_done)
+    }
+
+    /// Passes queries about a job to the other servers that have procs of it. They are answered by
+    /// [`Action::ServersQueried`], at once if there is no such server.
+    pub fn query_servers(
+        &mut self,
+        id: ServerQueryId,
+        job: &Nspace,
+        queries: &[Query],
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let me = self.groups.me();
+        let others = self.groups.servers_of(&Proc::all(job.clone())).into_iter();
+        let others: BTreeMap<ServerId, Vec<Proc>> = others
+            .filter(|server| *server != me)
+            .map(|server| (server, Vec::new()))
+            .collect();
+        if others.is_empty() || !self.clients.has_job(job) {
+            let answers = Vec::new();
+            return vec![Action::ServersQueried { id, answers }];
+        }
+        let answers = CollectedAnswers::Query(id, Vec::new());
+        let until = now + self.settings.server_answer_timeout;
+        self.requests
+            .ask(answers, others, until, |_| ServerRequest::Query {
+                job: job.clone(),
+                queries: queries.to_vec(),
+            })
+    }
+
+    /// Ends the requests to a server that has left.
+    pub(super) fn requests_of_left(&mut self, server: ServerId) -> Vec<Action> {
+        let over = self.requests.server_left(server);
+        self.all_answered(over)
+    }
+
+    /// Ends the requests whose time is over.
+    pub(super) fn expire_requests(&mut self, now: MonotonicTime) -> Vec<Action> {
+        let over = self.requests.expire(now);
+        self.all_answered(over)
+    }
+
+    fn all_answered(&mut self, over: impl IntoIterator<Item = CollectedAnswers>) -> Vec<Action> {
+        let ended = over.into_iter().flat_map(|answers| match answers {
+            CollectedAnswers::Control(id, not_done) => self.controlled_elsewhere(id, not_done),
+            CollectedAnswers::Query(id, answers) => vec![Action::ServersQueried { id, answers }],
+        });
+        ended.collect()
+    }
+}
+
+/// Requests of other servers.
+impl ServerState {
+    /// Handles a message of another server about a request.
+    pub(super) fn request_message(
+        &mut self,
+        from: ServerId,
+        message: ServerRequestMessage,
+    ) -> Vec<Action> {
+        match message {
+            ServerRequestMessage::Answer { id, answer } => {
+                let over = self.requests.answered(from, id, answer);
+                self.all_answered(over)
+            }
+            ServerRequestMessage::Ask { id, request } => {
+                let to = ServerReply { server: from, id };
+                let answered = match request {
+                    ServerRequest::Control {
+                        requester,
+                        action,
+                        targets,
+                    } => self.control_for_server(to, requester, action, targets),
+                    ServerRequest::Query { job, queries } => {
+                        self.query_for_server(to, &job, queries)
+                    }
+                };
+                answered.unwrap_or_else(|refusal| vec![Action::MessageRefused { from, refusal }])
+            }
+        }
+    }
+
+    /// Answers a query of another server.
+    pub fn answer_server(
+        &mut self,
+        to: ServerReply,
+        answer: Result<Vec<Info>, Status>,
+    ) -> Vec<Action> {
+        self.requests.release(to.server);
+        vec![to.answer(ServerAnswer::Queried(answer))]
+    }
+
+    /// Checks that a server may ask about a job: it has procs of it. Returns the user of the job, or
+    /// none if this server does not have the job any more.
+    fn check_part(
+        &self,
+        from: ServerId,
+        nspace: &Nspace,
+    ) -> Result<Option<UserIdentity>, MessageRefusal> {
+        let Some(job) = self.clients.job(nspace) else {
+            return Ok(None);
+        };
+        if self.groups.has_procs_at(nspace, from) {
+            Ok(Some(job.spec.identity))
+        } else {
+            Err(MessageRefusal::NoPart(nspace.clone()))
+        }
+    }
+
+    fn control_for_server(
+        &mut self,
+        reply: ServerReply,
+        requester: Option<Proc>,
+        action: JobAction,
+        targets: Vec<Proc>,
+    ) -> Result<Vec<Action>, MessageRefusal> {
+        if let Some(proc) = requester.as_ref()
+            && (self.clients.life(proc).is_some() || !self.groups.may_speak_for(reply.server, proc))
+        {
+            return Err(MessageRefusal::ForeignProc(proc.clone()));
+        }
+        let mut owner = None;
+        for target in &targets {
+            owner = self.check_part(reply.server, &target.nspace)?.or(owner);
+        }
+        let order = ServerOrder {
+            reply,
+            requester,
+            owner,
+            action,
+            targets,
+        };
+        Ok(self.controls.act_for_server(&self.clients, order))
+    }
+
+    fn query_for_server(
+        &mut self,
+        to: ServerReply,
+        job: &Nspace,
+        queries: Vec<Query>,
+    ) -> Result<Vec<Action>, MessageRefusal> {
+        let owner = self.check_part(to.server, job)?;
+        let refused = |status| vec![to.answer(ServerAnswer::Queried(Err(status)))];
+        for query in &queries {
+            match named_jobs(query) {
+                Ok(named) => {
+                    if let Some(foreign) = named.into_iter().find(|named| named != job) {
+                        return Err(MessageRefusal::NoPart(foreign));
+                    }
+                }
+                Err(status) => return Ok(refused(status)),
+            }
+        }
+        let Some(identity) = owner else {
+            return Ok(refused(code::PMIX_ERR_NOT_FOUND));
+        };
+        if !self.requests.hold(to.server) {
+            return Ok(refused(code::PMIX_ERR_OUT_OF_RESOURCE));
+        }
+        Ok(vec![Action::Upcall(Upcall::ServerQuery {
+            to,
+            identity,
+            queries,
+        })])
+    }
+}
+
+/// Returns the jobs that a query names. One that names none would be about all jobs of the user.
+fn named_jobs(query: &Query) -> Result<Vec<Nspace>, Status> {
+    let names = [key::PMIX_NSPACE, key::PMIX_PROCID];
+    let is_name = |info: &&Info| names.iter().any(|name| info.key == *name);
+    let named = query.qualifiers.iter().filter(is_name);
+    let named = named.map(|info| match &info.value {
+        Value::Proc(proc) => Ok(proc.nspace.clone()),
+        Value::Nspace(nspace) => Ok(nspace.clone()),
+        value => {
+            let name = value.as_str().and_then(|name| Nspace::new(name).ok());
+            name.ok_or(code::PMIX_ERR_BAD_PARAM)
+        }
+    });
+    let named = named.collect::<Result<Vec<Nspace>, Status>>()?;
+    if named.is_empty() {
+        Err(code::PMIX_ERR_BAD_PARAM)
+    } else {
+        Ok(named)
+    }
+}
+
+fn send(to: ServerId, message: ServerRequestMessage) -> Action {
+    let message = InterServerMessage::Request(message);
+    Action::Send { to, message }
+}
