@@ -41,9 +41,9 @@ const RETRY_EACH: Duration = Duration::from_secs(1);
 /// Time of a connection, with its subscriptions, that shows that many servers connect at the moment.
 const SLOW_CONNECTION: Duration = Duration::from_millis(50);
 /// Time in which those have connected, too.
-const JOIN_WAIT: Duration = Duration::from_millis(1500);
+const JOIN_WAIT: Duration = Duration::from_millis(1000);
 /// Servers that connect at the same time as many others write their joins at multiples of this time.
-const JOIN_EACH: Duration = Duration::from_secs(1);
+const JOIN_EACH: Duration = Duration::from_millis(500);
 
 /// Time between records that came by themselves and later ones. Where many servers join, those that come
 /// meanwhile are processed together.

@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::time::sleep;
+use tokio::{runtime::Handle, time::sleep};
 use usage::ProcessUsage;
 
 /// Time between two events, in which all acknowledgements of the first one arrive.
@@ -55,13 +55,18 @@ fn main() -> Result<()> {
 async fn measure(args: &Args) -> Result<()> {
     let nats = NatsServer::start(&args.nats_server, &args.directory, args.servers).await?;
     let arrivals = Arrivals::of(args.servers);
+    let runtimes = ServerRuntimes::start()?;
     let alone = ProcessUsage::of_this_process()?;
     let nats_before = ProcessUsage::of(nats.pid())?;
     let began = Instant::now();
     let transports: Vec<Arc<dyn ServerTransport>> = nats
         .accesses(TIMEOUT)
+        .zip(runtimes.handles.iter().cycle())
         .zip(1..)
-        .map(|(access, run)| join(access, run, &arrivals))
+        .map(|((access, runtime), run)| {
+            let _in_runtime = runtime.enter();
+            join(access, run, &arrivals)
+        })
         .collect();
     arrivals
         .wait_for_members(PATIENCE)
@@ -95,6 +100,30 @@ async fn measure(args: &Args) -> Result<()> {
     println!("event_ms_most {:.3}", millis(at(times.len() - 1)));
     println!("lost {}", arrivals.lost());
     Ok(())
+}
+
+/// Runtimes of the servers, one for each processor. A server stays in its own, as the server of a node
+/// does. In one runtime for all, threads would free what others have allocated.
+struct ServerRuntimes {
+    handles: Vec<Handle>,
+}
+
+impl ServerRuntimes {
+    fn start() -> Result<ServerRuntimes> {
+        let count = std::thread::available_parallelism()?.get();
+        let handles = (0..count).map(|_| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            let handle = runtime.handle().clone();
+            // It runs until the program ends.
+            std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+            Ok(handle)
+        });
+        Ok(ServerRuntimes {
+            handles: handles.collect::<Result<_>>()?,
+        })
+    }
 }
 
 fn join(access: ClusterAccess, run: u64, arrivals: &Arc<Arrivals>) -> Arc<dyn ServerTransport> {
