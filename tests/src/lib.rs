@@ -1,6 +1,7 @@
 //! Helpers that the end-to-end tests share: paths, and runs of commands with a time limit.
 pub mod attacks;
 pub mod c_server;
+pub mod cable;
 pub mod compared_programs;
 pub mod comparison;
 pub mod daemon;

@@ -62,7 +62,7 @@ struct NatsServer {
 
 impl NatsServer {
     fn address(&self) -> String {
-        format!("tls://127.0.0.1:{}", self.port)
+        address(self.port)
     }
 
     /// Returns the directory of its files among those of the cluster.
@@ -175,14 +175,14 @@ impl NatsSite {
         self.servers.iter().map(NatsServer::address).collect()
     }
 
+    /// Returns the ports of the NATS servers.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.servers.iter().map(|server| server.port)
+    }
+
     /// Returns the section of a node with the files of a directory.
     pub fn section_with(&self, node: &str, files: &Path) -> String {
-        format!(
-            "[cluster]\nname = \"site\"\nnode = {node:?}\nservers = {:?}\ncredentials = {:?}\nca = {:?}\n",
-            self.addresses(),
-            files.join("node.seed"),
-            files.join("ca.pem")
-        )
+        section(node, &self.addresses(), files)
     }
 
     /// Returns the connection of a node.
@@ -209,6 +209,22 @@ impl NatsSite {
 
     /// Makes the place of a node's server with more of its configuration.
     pub fn place_with(&self, node: &str, more: impl FnOnce(&Place) -> String) -> Place {
+        let (place, files) = self.prepared(node);
+        let section = self.section_with(node, &files);
+        place.configure(&format!("{section}{}", more(&place)));
+        place
+    }
+
+    /// Makes the place of a node's server that reaches the NATS servers by these ports of this machine.
+    pub fn place_at(&self, node: &str, ports: impl Iterator<Item = u16>) -> Place {
+        let (place, files) = self.prepared(node);
+        let addresses: Vec<String> = ports.map(address).collect();
+        place.configure(&section(node, &addresses, &files));
+        place
+    }
+
+    /// Makes the place of a node's server, without its configuration, and returns the directory of its files.
+    fn prepared(&self, node: &str) -> (Place, PathBuf) {
         let place = Place::new();
         let files = place.path("cluster");
         fs::create_dir(&files).unwrap();
@@ -218,8 +234,19 @@ impl NatsSite {
         let mut owned = Command::new("chown");
         owned.arg("-R").arg("--reference").arg(place.path("."));
         run(owned.arg(&files)).expect_status(0);
-        let section = self.section_with(node, &files);
-        place.configure(&format!("{section}{}", more(&place)));
-        place
+        (place, files)
     }
+}
+
+fn address(port: u16) -> String {
+    format!("tls://127.0.0.1:{port}")
+}
+
+/// Returns the section of a node's configuration.
+fn section(node: &str, addresses: &[String], files: &Path) -> String {
+    format!(
+        "[cluster]\nname = \"site\"\nnode = {node:?}\nservers = {addresses:?}\ncredentials = {:?}\nca = {:?}\n",
+        files.join("node.seed"),
+        files.join("ca.pem")
+    )
 }

@@ -69,6 +69,8 @@ pub struct ServerProcesses {
 pub struct LocalServer {
     /// Server.
     pub server: Server,
+    /// Notices of the server.
+    pub notices: Notices,
     /// Host environment.
     pub host: Arc<EmbeddedHostEnvironment>,
     /// Router of upcalls, by which the jobs of other launchers reach their own.
@@ -380,7 +382,7 @@ impl LocalServer {
             network,
             hosted,
             pools,
-            notices,
+            notices: notices.clone(),
             helper,
             audit: recording,
         };
@@ -399,6 +401,7 @@ impl LocalServer {
         let deployer = beginning.at(&server);
         Ok(LocalServer {
             server,
+            notices,
             host,
             router,
             deployer,

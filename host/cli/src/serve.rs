@@ -3,7 +3,7 @@ use crate::{
     admin,
     args::{ConfigArgs, ServeArgs, ServerArgs},
     artifact_fetcher, audit_signer,
-    cluster::{self, ObservedServer, ServedModules},
+    cluster::{self, ObservedServer, RecentEvents, ServedModules},
     compiler, config, confinement,
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
@@ -172,6 +172,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
                 host: node.host.clone(),
                 metrics: node.server.metrics(),
                 store: node.store.clone(),
+                events: RecentEvents::new(node.notices.clone()),
             };
             cluster.serve(config.audit.path.clone(), node.audit.as_ref(), observed);
         }

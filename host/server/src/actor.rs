@@ -701,6 +701,7 @@ impl Actor {
             number,
             span: ChainEvent::span(number, &event),
             event,
+            origin,
             whole_chains: self.chains.whole_chains(part),
             reach,
             allowance,

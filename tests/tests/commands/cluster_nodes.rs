@@ -7,6 +7,12 @@ use peal_tests::{
     peal, run, until,
 };
 use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+};
 
 /// Node with a store, which these nodes may observe.
 struct Node {
@@ -143,6 +149,126 @@ fn jobs_metrics_and_records_of_all_nodes_are_shown_to_viewers() {
     assert!(told.stdout.contains("n1    near"), "{}", told.stdout);
     assert_eq!(told.stderr, "peal: node n2: no answer within 1s\n");
     other.signal(rustix::process::Signal::CONT);
+    other.tell(&["stop", "--wait"]);
+    daemon.tell(&["stop", "--wait"]);
+}
+
+/// `peal event watch --cluster` with what it has printed.
+struct WatchedCluster {
+    process: Child,
+    printed: Arc<Mutex<Printed>>,
+}
+
+#[derive(Default)]
+struct Printed {
+    /// Events, as JSON.
+    events: Vec<Value>,
+    notices: String,
+}
+
+impl WatchedCluster {
+    fn start(node: &Node) -> WatchedCluster {
+        let mut command = peal(["event", "watch", "-3001", "--cluster", "--json", "--config"]);
+        command.arg(node.place.path("peal.toml"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let printed: Arc<Mutex<Printed>> = Arc::default();
+        let (events, notices) = (printed.clone(), printed.clone());
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let event = serde_json::from_str(&line).unwrap();
+                events.lock().unwrap().events.push(event);
+            }
+        });
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let mut printed = notices.lock().unwrap();
+                printed.notices.push_str(&line);
+                printed.notices.push('\n');
+            }
+        });
+        WatchedCluster { process, printed }
+    }
+
+    /// Returns the nodes of the events with this number.
+    fn nodes_of(&self, number: u64) -> Vec<String> {
+        let printed = self.printed.lock().unwrap();
+        let is_meant = |event: &&Value| event["infos"][0]["value"] == number;
+        let events = printed.events.iter().filter(is_meant);
+        events
+            .map(|event| event["node"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn has_told(&self, text: &str) -> bool {
+        self.printed.lock().unwrap().notices.contains(text)
+    }
+}
+
+impl Drop for WatchedCluster {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+fn raise(daemon: &Daemon, number: u64) {
+    let info = format!("site.number:uint64={number}");
+    daemon.tell(&[
+        "event", "notify", "-3001", "--range", "session", "--info", &info,
+    ]);
+}
+
+#[needs(prepared, nats)]
+#[test]
+fn events_of_all_nodes_are_watched_once_each() {
+    let site = NatsSite::start(&["n1", "n2"]);
+    let first = Node::new(&site, "n1", &[]);
+    let second = Node::new(&site, "n2", &["n1"]);
+    let daemon = first.start(1);
+    let other = second.start(2);
+    await_servers(&daemon, 2);
+    let watched = WatchedCluster::start(&first);
+    // Events of before it had asked a node are not shown.
+    for (number, (node, daemon)) in (0..).zip([("n1", &daemon), ("n2", &other)]) {
+        until("the node is watched", || {
+            raise(daemon, number);
+            watched.nodes_of(number).contains(&node.to_owned())
+        });
+    }
+    for number in 10..20 {
+        raise(if number % 2 == 0 { &daemon } else { &other }, number);
+    }
+    until("all have come", || {
+        (10..20).all(|number| !watched.nodes_of(number).is_empty())
+    });
+    for number in 10..20 {
+        let node = if number % 2 == 0 { "n1" } else { "n2" };
+        // It has reached both nodes.
+        assert_eq!(watched.nodes_of(number), [node], "event {number}");
+    }
+    other.tell(&["stop", "--wait"]);
+    until("the loss is told", || {
+        watched.has_told("node n2: no server that takes requests runs there")
+    });
+    let other = second.start(2);
+    until("the node is watched again", || {
+        raise(&other, 30);
+        !watched.nodes_of(30).is_empty()
+    });
+    assert!(watched.has_told("node n2: it answers again"));
+    assert!(watched.has_told("node n2: events may be missing"));
+    drop(watched);
+    // The other way the node refuses.
+    let told = WatchedCluster::start(&second);
+    until("the refusal is told", || {
+        told.has_told(
+            "node n1: it refuses: cluster.viewers in its configuration does not name node n2",
+        )
+    });
+    drop(told);
     other.tell(&["stop", "--wait"]);
     daemon.tell(&["stop", "--wait"]);
 }

@@ -1,5 +1,5 @@
-//! `peal serve` on three nodes of a cluster while servers and NATS servers are killed and stopped, compared with a list
-//! of what was raised: no event twice, none lost uncounted, and groups that end the same for all.
+//! `peal serve` on three nodes of a cluster while servers and NATS servers are killed and stopped and links are cut,
+//! compared with a list of what was raised: no event twice, none lost uncounted, and groups that end the same for all.
 //!
 //! Seeds are in `PEAL_FAULT_SEED`, and numbers of rounds in `PEAL_FAULT_ROUNDS`: `cargo xtask soak` has more.
 use peal_client::{Client, ConstructOptions, Handler, HandlerOutcome};
@@ -7,6 +7,7 @@ use peal_core::server::EVENTS_MISSED;
 use peal_model::{Info, Infos, KeyName, Proc, Range, Status, Value, code, key};
 use peal_needs::needs;
 use peal_tests::{
+    cable::{Cable, CableState},
     daemon::{Daemon, Place},
     nats_site::NatsSite,
     rng::SplitMix64,
@@ -67,6 +68,8 @@ struct Raised {
 struct World {
     runtime: Runtime,
     site: NatsSite,
+    /// Links of each node to the NATS servers.
+    cables: Vec<Vec<Cable>>,
     nodes: Vec<Node>,
     raised: Vec<Raised>,
     groups: u32,
@@ -127,13 +130,22 @@ impl World {
     fn new(seed: u64, nats_servers: usize) -> World {
         let site = NatsSite::of_servers(nats_servers, &NODES);
         let runtime = Runtime::new().unwrap();
-        let nodes = NODES
-            .iter()
-            .map(|name| Node::start(&runtime, name, site.place(name), 0));
+        let mut cables = Vec::new();
+        let mut nodes = Vec::new();
+        for name in NODES {
+            let own: Vec<Cable> = site
+                .ports()
+                .map(|port| Cable::to(runtime.handle(), port))
+                .collect();
+            let place = site.place_at(name, own.iter().map(Cable::port));
+            nodes.push(Node::start(&runtime, name, place, 0));
+            cables.push(own);
+        }
         let mut world = World {
-            nodes: nodes.collect(),
+            nodes,
             runtime,
             site,
+            cables,
             raised: Vec::new(),
             groups: 0,
             random: SplitMix64(seed),
@@ -316,6 +328,49 @@ impl World {
         self.settle();
     }
 
+    fn set_cables(&self, node: usize, state: CableState) {
+        self.cables[node].iter().for_each(|cable| cable.set(state));
+    }
+
+    /// Cuts the link of a node, and mends it before the node is declared gone.
+    fn cut_link(&mut self, state: CableState) {
+        let node = self.any();
+        self.set_cables(node, state);
+        let all = [0, 1, 2];
+        self.raise_some(&all);
+        self.form_group(&all, &all, |world| {
+            if state == CableState::Closed {
+                until("the server misses NATS", || {
+                    world.nodes[node].state()["troubles"][0]["kind"] == "cluster"
+                });
+            }
+            world.raise_some(&all);
+            world.set_cables(node, CableState::Whole);
+        });
+    }
+
+    /// Cuts the link of a node until the others have declared it gone. It joins again.
+    fn lose_link(&mut self, state: CableState) {
+        let node = self.any();
+        let others = self.others(node);
+        let before = self.nodes[node].membership;
+        self.set_cables(node, state);
+        self.raise_some(&[0, 1, 2]);
+        self.form_group(&[0, 1, 2], &others, |world| {
+            for other in &others {
+                until("the node is declared gone", || {
+                    world.nodes[*other].state()["cluster"]["servers"] == 2
+                });
+            }
+            world.raise_some(&[0, 1, 2]);
+            world.set_cables(node, CableState::Whole);
+        });
+        until("the server has joined again", || {
+            self.nodes[node].state()["cluster"]["id"].as_u64() > Some(before)
+        });
+        self.settle();
+    }
+
     /// Kills all NATS servers, and starts them again when all servers have seen it.
     fn kill_nats(&mut self) {
         self.site.kill();
@@ -406,13 +461,17 @@ impl World {
 
     fn rounds(&mut self, rounds: u64, nats_servers: usize) {
         for round in 0..rounds {
-            match self.random.below(8) {
+            match self.random.below(12) {
                 0..3 => self.stop_server(),
                 3..5 => self.kill_server(),
                 5 => self.kill_nats(),
                 6 if nats_servers > 1 => self.kill_one_nats_server(nats_servers),
                 6 => self.kill_nats(),
-                _ => self.wipe_nats(),
+                7 => self.wipe_nats(),
+                8 => self.cut_link(CableState::Silent),
+                9 => self.cut_link(CableState::Closed),
+                10 => self.lose_link(CableState::Silent),
+                _ => self.lose_link(CableState::Closed),
             }
             println!("round {round}: {} events", self.raised.len());
             self.settle();

@@ -71,6 +71,9 @@ pub enum EventCommand {
     /// With permission to use the admin socket, shows all events of the server with the result of
     /// each handler. Without it, and at `peal run`, connects as a tool. A tool receives events for
     /// procs of its user, without the results of handlers.
+    ///
+    /// With --cluster, shows all events of all nodes, each once, after the name of the node at which it was
+    /// raised. A node that does not answer is reported, and again when it answers.
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(EventWatch),
 }
@@ -92,6 +95,7 @@ Examples:
   peal event watch
   peal event watch PMIX_ERR_PROC_ABORTED -3001 --count 1
   peal event watch --json | jq .code.name
+  peal event watch --cluster --json | jq '[.node, .code.name]'
   peal event watch --as-tool --pid 4711";
 
 /// Options that select the server of a tool.
@@ -142,7 +146,7 @@ pub struct EventWatch {
     #[command(flatten)]
     pub server: ToolArgs,
     /// Use the admin socket PATH; default: admin.socket of the configuration
-    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["pid", "nspace", "uri"])]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["pid", "nspace", "uri", "cluster"])]
     pub socket: Option<PathBuf>,
     /// Source of the configuration.
     #[command(flatten)]
@@ -154,9 +158,12 @@ pub struct EventWatch {
     #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX))]
     pub count: Option<u64>,
     /// Connect as a tool even if the admin socket can be used
-    #[arg(long, conflicts_with = "socket")]
+    #[arg(long, conflicts_with_all = ["socket", "cluster"])]
     pub as_tool: bool,
     /// Print each event as a line of JSON
     #[arg(long)]
     pub json: bool,
+    /// Show the events of all nodes of the cluster, with the key of this node
+    #[arg(long, conflicts_with_all = ["pid", "nspace", "uri"])]
+    pub cluster: bool,
 }

@@ -3,13 +3,15 @@ mod dev;
 mod init;
 mod modules;
 pub mod nodes;
+mod recent_events;
 mod requests;
 mod serve;
 mod service;
 mod status;
 
 pub use modules::{ServedModules, next_work};
-pub use requests::{NodeReply, NodeRequest, TrailState};
+pub use recent_events::RecentEvents;
+pub use requests::{EventPosition, NodeReply, NodeRequest, TrailState};
 pub use serve::{ServedCluster, network, show, status_of};
 pub use service::ObservedServer;
 

@@ -56,10 +56,18 @@ pub async fn ask(
     request: &NodeRequest,
     limit: Duration,
 ) -> Result<NodeReplies> {
+    ask_by(&NodeAsker::new(link), nodes, request, limit).await
+}
+
+/// Asks the servers of these nodes by a requester.
+pub async fn ask_by(
+    asker: &NodeAsker,
+    nodes: BTreeSet<NodeName>,
+    request: &NodeRequest,
+    limit: Duration,
+) -> Result<NodeReplies> {
     let nodes = nodes.into_iter().collect();
-    let mut answers = NodeAsker::new(link)
-        .ask(nodes, request.encode()?, limit)
-        .await?;
+    let mut answers = asker.ask(nodes, request.encode()?, limit).await?;
     let mut replies = NodeReplies::new();
     while let Some(answer) = answers.recv().await {
         replies.insert(answer.node.clone(), NodeReply::of(answer));

@@ -4,7 +4,7 @@ use crate::{job::RecordedJob, ps::GatheredJob};
 use peal_audit::SealedTrail;
 use peal_model::Nspace;
 use peal_nats::NodeAnswer;
-use peal_server::metrics::Snapshot;
+use peal_server::{admin::WatchedEvent, metrics::Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// Request of a node.
@@ -25,6 +25,15 @@ pub enum NodeRequest {
     },
     /// Returns all metrics.
     Stats,
+    /// Waits a moment for events that handlers have got.
+    Events {
+        /// Position after which events are wanted; none to get the present one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<EventPosition>,
+        /// Codes of the events; empty for all.
+        #[serde(default)]
+        codes: Vec<i32>,
+    },
     /// Returns the record of a job.
     JobRecord {
         /// Name of the job.
@@ -45,6 +54,15 @@ pub enum NodeReply {
         /// The jobs.
         jobs: Vec<GatheredJob>,
     },
+    /// Events after a position.
+    Events {
+        /// Position after them.
+        position: EventPosition,
+        /// The events.
+        events: Vec<WatchedEvent>,
+        /// Number of those that were not kept.
+        missed: u64,
+    },
     /// All metrics.
     Stats(Snapshot),
     /// Record of the job; `None` if there is none.
@@ -52,6 +70,15 @@ pub enum NodeReply {
         /// The record.
         record: Option<RecordedJob>,
     },
+}
+
+/// Position in the events of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EventPosition {
+    /// Number of the run: positions of another one mean nothing.
+    pub run: u64,
+    /// Number of the next event.
+    pub next: u64,
 }
 
 /// Audit trail of a node, as it was compared with the seals of the cluster.
@@ -120,6 +147,13 @@ mod tests {
                 jobs: vec![Nspace::new("solver").unwrap()],
             },
             NodeRequest::Stats,
+            NodeRequest::Events {
+                after: Some(EventPosition {
+                    run: u64::MAX,
+                    next: 3,
+                }),
+                codes: vec![-3001],
+            },
         ] {
             let bytes = request.encode().unwrap();
             assert_eq!(NodeRequest::parse(&bytes), Ok(request));

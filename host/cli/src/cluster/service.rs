@@ -1,5 +1,8 @@
 //! Service of `peal serve` for the other nodes of its cluster.
-use super::requests::{NodeReply, NodeRequest, TrailState};
+use super::{
+    recent_events::RecentEvents,
+    requests::{NodeReply, NodeRequest, TrailState},
+};
 use crate::{
     error_text,
     job::RecordedJob,
@@ -44,6 +47,8 @@ pub struct ObservedServer {
     pub metrics: Arc<Metrics>,
     /// Store with the records of jobs, if there is one.
     pub store: Option<Arc<Store>>,
+    /// Events.
+    pub events: RecentEvents,
 }
 
 /// Audit trail that is verified for other nodes.
@@ -78,7 +83,13 @@ impl NodeService for ServedRequests {
         let parts = self.0.clone();
         Box::pin(async move {
             let request = NodeRequest::parse(&request)?;
-            tracing::info!(%from, ?request, "request of a node");
+            match &request {
+                // A watcher asks again and again.
+                NodeRequest::Events { after: Some(_), .. } => {
+                    tracing::debug!(%from, ?request, "further request of a node");
+                }
+                _ => tracing::info!(%from, ?request, "request of a node"),
+            }
             let reply = match request {
                 NodeRequest::VerifyTrail { since } => parts.verify_trail(since).await?,
                 observing => {
@@ -155,6 +166,7 @@ impl ObservedServer {
                 let record = self.job_record(nspace).await?;
                 Ok(NodeReply::JobRecord { record })
             }
+            NodeRequest::Events { after, codes } => Ok(self.events.after(after, &codes).await),
             other => Err(format!("{other:?} is no request of an observer")),
         }
     }

@@ -2,6 +2,7 @@
 mod notify;
 pub mod print;
 mod watch;
+mod watch_nodes;
 
 use crate::{
     args::{EventCommand, ToolArgs},
@@ -13,6 +14,11 @@ use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(command: EventCommand) -> Result<ExitCode> {
+    if let EventCommand::Watch(args) = command
+        && args.cluster
+    {
+        return watch_nodes::run(args);
+    }
     node::as_tool(async {
         match command {
             EventCommand::Notify(args) => notify::notify(args).await,

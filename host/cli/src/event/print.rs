@@ -1,11 +1,16 @@
 //! Events as lines, for people and for programs. Texts of programs and components are escaped, so
 //! that they cannot end a line or move the cursor.
 use crate::units;
+use peal_model::NodeName;
 use peal_server::admin::{
     ChainOwner, WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus,
 };
+use serde::Serialize;
 use serde_json::Value;
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal},
+};
 
 /// Limit of a value's length in output for people, in characters.
 const MAX_SHOWN_CHARACTERS: usize = 200;
@@ -19,6 +24,36 @@ pub enum EventFormat {
     Colored,
     /// For programs.
     Json,
+}
+
+/// Returns the format of the output.
+pub fn format(is_json: bool) -> EventFormat {
+    match is_json {
+        true => EventFormat::Json,
+        false if io::stdout().is_terminal() => EventFormat::Colored,
+        false => EventFormat::Plain,
+    }
+}
+
+/// Event with the node at which it was raised.
+#[derive(Serialize)]
+struct EventOfNode<'a> {
+    node: &'a NodeName,
+    #[serde(flatten)]
+    event: &'a WatchedEvent,
+}
+
+/// Formats an event of a node as a line with its line end.
+pub fn of_node(
+    node: &NodeName,
+    event: &WatchedEvent,
+    form: EventFormat,
+) -> serde_json::Result<String> {
+    Ok(match form {
+        EventFormat::Plain => format!("{node}: {}\n", line(event)),
+        EventFormat::Colored => format!("{node}: {}\n", colored(event)),
+        EventFormat::Json => return json(&EventOfNode { node, event }),
+    })
 }
 
 /// Formats an event as a line with its line end.
@@ -60,7 +95,7 @@ fn colored(event: &WatchedEvent) -> String {
 }
 
 /// Formats an event as a line of JSON with its line end.
-fn json(event: &WatchedEvent) -> serde_json::Result<String> {
+fn json(event: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     for character in serde_json::to_string(event)?.chars() {
         // serde_json escapes only the control characters of ASCII. The others occur only inside of

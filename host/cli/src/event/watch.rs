@@ -14,10 +14,7 @@ use peal_client::{AttachTarget, Handler, HandlerOutcome, Tool, ToolSettings};
 use peal_model::{Event, Info, Range, Status, Value, code, counted, key};
 use peal_server::admin::{AdminReply, AdminRequest, Answers, WatchedEvent};
 use peal_wire::ServerUri;
-use std::{
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::{io, process::ExitCode};
 use tokio::{
     io::AsyncWriteExt,
     signal::unix::{SignalKind, signal},
@@ -47,13 +44,10 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         count,
         as_tool: is_tool,
         json,
+        cluster: _,
     } = args;
     let settings = tool_settings(server)?;
-    let form = match json {
-        true => EventFormat::Json,
-        false if io::stdout().is_terminal() => EventFormat::Colored,
-        false => EventFormat::Plain,
-    };
+    let form = print::format(json);
     let (sender, items) = mpsc::channel(MAX_QUEUED_ITEMS);
     // The admin socket comes first: only there a watcher receives the results of handlers, which
     // never cross the wire.

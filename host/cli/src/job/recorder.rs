@@ -279,7 +279,7 @@ impl OpenRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_core::user_scope::UserScope;
+    use peal_core::{server::EventOrigin, user_scope::UserScope};
     use peal_model::{Event, Info, Proc, Range, Rank, Status, UserIdentity, Value, key};
     use peal_store::StoreSettings;
 
@@ -328,6 +328,7 @@ mod tests {
                 event: event.clone(),
                 results: Arc::default(),
                 reached,
+                origin: EventOrigin::ThisServer,
             }
         };
         let failures = TraceRateLimit::new(BETWEEN_LINES);

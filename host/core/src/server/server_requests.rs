@@ -212,7 +212,8 @@ pub(super) struct ServerRequests {
 impl ServerRequests {
     /// Returns the time at which the next request is over.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
-        self.open.values().map(|open| open.until).min()
+        // All have the same time, so the first one that was made is over first.
+        self.open.first_key_value().map(|(_, open)| open.until)
     }
 
     fn ask(
@@ -357,7 +358,8 @@ impl ServerState {
         now: MonotonicTime,
     ) -> Vec<Action> {
         let Some(order) = self.controls.order_elsewhere(id) else {
-            return Vec::new();
+            // Servers carry out actions alone.
+            return self.controlled_elsewhere(id, not_done);
         };
         let size = |nspace: &Nspace| self.clients.ranks_of(nspace)?.size;
         let procs = ProcsOfServers::new(&self.groups, &order.elsewhere, size);

@@ -113,6 +113,7 @@ impl EventInFlight {
         let ChainEvent {
             number,
             event,
+            origin,
             whole_chains,
             reach,
             allowance,
@@ -125,6 +126,7 @@ impl EventInFlight {
             entered: ChainEvent {
                 number,
                 event: event.clone(),
+                origin,
                 whole_chains: whole_chains.clone(),
                 reach,
                 allowance,

@@ -30,7 +30,7 @@ use peal_core::{
     owner::Owner,
     quota::{Quota, QuotaReport},
     registration::ChainPart,
-    server::EventBudget,
+    server::{EventBudget, EventOrigin},
     user_scope::UserScope,
 };
 use peal_model::{Event, Nspace, UserIdentity};
@@ -137,6 +137,8 @@ pub(crate) struct ChainEvent {
     /// Number of the event, for records.
     pub(crate) number: u64,
     pub(crate) event: Arc<Event>,
+    /// Server at which the event was raised.
+    pub(crate) origin: EventOrigin,
     /// Owners whose whole chain runs here. Of the others, the handlers that are called at each server
     /// run here.
     pub(crate) whole_chains: WholeChains,
@@ -241,6 +243,7 @@ impl SharedChain {
             event: entered.event,
             results: results.clone(),
             reached,
+            origin: entered.origin,
         });
         // Ignore the error: the request may no longer wait.
         entered.awaited.map(|awaited| awaited.send(results));

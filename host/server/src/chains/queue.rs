@@ -321,7 +321,10 @@ impl ChainQueue {
 mod tests {
     use super::*;
     use crate::chains::{ChainEvent, WholeChains};
-    use peal_core::{server::EventBudget, user_scope::UserScope};
+    use peal_core::{
+        server::{EventBudget, EventOrigin},
+        user_scope::UserScope,
+    };
     use peal_model::{Event, Nspace, Range, Status};
     use proptest::{collection, prelude::*};
     use tracing::Span;
@@ -357,6 +360,7 @@ mod tests {
                     range: Range::Global,
                     infos: Vec::new(),
                 }),
+                origin: EventOrigin::ThisServer,
                 whole_chains: WholeChains::All,
                 reach: UserScope::Everybody,
                 allowance: EventBudget::new(0),

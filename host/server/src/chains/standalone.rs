@@ -6,7 +6,11 @@ use crate::{
     notice::{ChainResults, Notices},
     shadow::Shadows,
 };
-use peal_core::{registration::EventCodes, server::EventBudget, user_scope::UserScope};
+use peal_core::{
+    registration::EventCodes,
+    server::{EventBudget, EventOrigin},
+    user_scope::UserScope,
+};
 use peal_model::{Event, Nspace, UserIdentity};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -65,6 +69,7 @@ impl StandaloneChain {
             number,
             span: ChainEvent::span(number, &event),
             event,
+            origin: EventOrigin::ThisServer,
             whole_chains: WholeChains::All,
             // The server has already decided which users may receive the event.
             reach: UserScope::Everybody,

@@ -203,6 +203,7 @@ impl Listener {
 mod tests {
     use super::*;
     use crate::notice::ReachedJobs;
+    use peal_core::server::EventOrigin;
     use peal_model::{DataArray, Event, Info, Nspace, Range, Value, code};
     use std::{future::poll_fn, pin::pin, task::Poll};
 
@@ -220,6 +221,7 @@ mod tests {
             event: event.clone(),
             results: Arc::default(),
             reached: ReachedJobs::all(),
+            origin: EventOrigin::ThisServer,
         }
     }
 

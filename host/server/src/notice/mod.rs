@@ -10,6 +10,7 @@ pub use reached::ReachedJobs;
 use peal_core::{
     job_control::JobControlOperation,
     owner::Owner,
+    server::EventOrigin,
     termination::{TerminationRequest, last_request},
 };
 use peal_model::{ChainResult, Event, Nspace, Proc, Size, Status};
@@ -103,6 +104,8 @@ pub enum Notice {
         results: Arc<Vec<ChainResults>>,
         /// Jobs that the event may reach.
         reached: ReachedJobs,
+        /// Server at which the event was raised.
+        origin: EventOrigin,
     },
     /// Handlers have decided about a job after the abnormal end of a proc.
     TerminationRequested {

@@ -1,7 +1,7 @@
 //! Tests of the order in which an event passes owners, with a model: all owners that see it.
 use super::*;
 use crate::chains::WholeChains;
-use peal_core::user_scope::UserScope;
+use peal_core::{server::EventOrigin, user_scope::UserScope};
 use peal_model::{Event, Proc, Range, Rank, Status, UserIdentity};
 use proptest::{collection, prelude::*, sample::Index};
 use std::collections::BTreeSet;
@@ -36,6 +36,7 @@ fn event(source: Option<usize>, range: Range, reach: UserScope) -> ChainEvent {
             range,
             infos: Vec::new(),
         }),
+        origin: EventOrigin::ThisServer,
         whole_chains: WholeChains::All,
         reach,
         allowance: EventBudget::new(100),
