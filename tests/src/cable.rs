@@ -81,9 +81,10 @@ async fn copy(
     let mut bytes = vec![0; 64 << 10];
     loop {
         let read = from.read(&mut bytes).await?;
+        let is_whole = state.wait_for(|state| *state == CableState::Whole);
         // An error means that the cable is gone.
-        let whole = state.wait_for(|state| *state == CableState::Whole).await;
-        if read == 0 || whole.is_err() {
+        let is_gone = is_whole.await.is_err();
+        if read == 0 || is_gone {
             return Ok(());
         }
         to.write_all(&bytes[..read]).await?;

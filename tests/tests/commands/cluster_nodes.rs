@@ -216,8 +216,9 @@ impl Drop for WatchedCluster {
 
 fn raise(daemon: &Daemon, number: u64) {
     let info = format!("site.number:uint64={number}");
+    let pid = daemon.pid().to_string();
     daemon.tell(&[
-        "event", "notify", "-3001", "--range", "session", "--info", &info,
+        "event", "notify", "-3001", "--range", "session", "--info", &info, "--pid", &pid,
     ]);
 }
 

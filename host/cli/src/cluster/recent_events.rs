@@ -5,7 +5,6 @@
 use super::requests::{EventPosition, NodeReply};
 use crate::node;
 use peal_core::server::EventOrigin;
-use peal_model::Status;
 use peal_server::{Listener, ListenerItem, Notice, Notices, admin::WatchedEvent};
 use std::{
     collections::VecDeque,
@@ -178,7 +177,7 @@ async fn keep(mut listener: Listener, kept: watch::Sender<KeptEvents>, asked: Ar
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{Event, Range};
+    use peal_model::{Event, Range, Status};
 
     fn event(code: i32) -> WatchedEvent {
         WatchedEvent::of(&Event {

@@ -14,17 +14,11 @@ use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(command: EventCommand) -> Result<ExitCode> {
-    if let EventCommand::Watch(args) = command
-        && args.cluster
-    {
-        return watch_nodes::run(args);
+    match command {
+        EventCommand::Notify(args) => node::as_tool(notify::notify(args)),
+        EventCommand::Watch(args) if args.cluster => watch_nodes::run(args),
+        EventCommand::Watch(args) => node::as_tool(watch::watch(args)),
     }
-    node::as_tool(async {
-        match command {
-            EventCommand::Notify(args) => notify::notify(args).await,
-            EventCommand::Watch(args) => watch::watch(args).await,
-        }
-    })
 }
 
 /// Returns the settings of a tool that attaches to the named server.
