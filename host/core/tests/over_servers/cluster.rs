@@ -64,6 +64,13 @@ impl Call {
     }
 }
 
+/// The answers of other servers to a query.
+#[derive(PartialEq, Debug)]
+pub struct FoundByServers {
+    pub id: ServerQueryId,
+    pub answers: Vec<Result<Vec<Info>, Status>>,
+}
+
 pub fn status(reply: &Reply) -> Status {
     match reply {
         Reply::Status(status) => *status,
@@ -119,7 +126,7 @@ pub struct Cluster {
     /// The queries of other servers that host environments have answered.
     pub queried: Vec<(ServerId, UserIdentity, Vec<Query>)>,
     /// The answers of other servers to queries.
-    pub found: Vec<(ServerQueryId, Vec<Result<Vec<Info>, Status>>)>,
+    pub found: Vec<FoundByServers>,
 }
 
 impl Cluster {
@@ -213,7 +220,9 @@ impl Cluster {
                 }) => self.step(at, |server, now| {
                     server.data_request(to, source, request, now)
                 }),
-                Action::ServersQueried { id, answers } => self.found.push((id, answers)),
+                Action::ServersQueried { id, answers } => {
+                    self.found.push(FoundByServers { id, answers });
+                }
                 Action::Upcall(upcall) if self.stuck.contains(&at) => drop(upcall),
                 // The launchers control no procs of other nodes.
                 Action::Upcall(Upcall::ControlOverNodes { id, control, .. }) => {

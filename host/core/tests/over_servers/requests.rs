@@ -1,6 +1,6 @@
 //! Control of procs of other servers, and queries about them.
 use super::{
-    cluster::{Call, Cluster, USER, seeds},
+    cluster::{Call, Cluster, FoundByServers, USER, seeds},
     trust::{cluster, nspace, proc, refused},
 };
 use peal_core::{
@@ -247,7 +247,7 @@ fn servers_answer_queries_about_jobs_that_the_asking_one_has() {
     });
     cluster.deliver_all();
     let of = |server: u32| Ok(vec![Info::new(key::PMIX_NODEID, Value::Uint32(server))]);
-    let [(ServerQueryId(7), answers)] = &mut cluster.found[..] else {
+    let [FoundByServers { answers, .. }] = &mut cluster.found[..] else {
         panic!("{:?}", cluster.found)
     };
     answers.sort_by_key(|answer| format!("{answer:?}"));
@@ -259,7 +259,11 @@ fn servers_answer_queries_about_jobs_that_the_asking_one_has() {
     cluster.step(ServerId(2), |server, now| {
         server.query_servers(ServerQueryId(8), &alone, &[query(&["alone"])], now)
     });
-    assert_eq!(cluster.found.pop(), Some((ServerQueryId(8), Vec::new())));
+    let none = FoundByServers {
+        id: ServerQueryId(8),
+        answers: Vec::new(),
+    };
+    assert_eq!(cluster.found.pop(), Some(none));
 }
 
 #[test]
