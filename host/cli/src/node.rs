@@ -69,8 +69,6 @@ pub struct ServerProcesses {
 pub struct LocalServer {
     /// Server.
     pub server: Server,
-    /// Notices of the server.
-    pub notices: Notices,
     /// Host environment.
     pub host: Arc<EmbeddedHostEnvironment>,
     /// Router of upcalls, by which the jobs of other launchers reach their own.
@@ -350,6 +348,13 @@ pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     done
 }
 
+impl PreparedServer {
+    /// Returns the notices of the server. Their listeners do not end while somebody holds them.
+    pub fn notices(&self) -> Notices {
+        self.ground.notices.clone()
+    }
+}
+
 impl LocalServer {
     /// Starts a prepared server, which meets others on this network.
     pub async fn start(
@@ -382,7 +387,7 @@ impl LocalServer {
             network,
             hosted,
             pools,
-            notices: notices.clone(),
+            notices,
             helper,
             audit: recording,
         };
@@ -401,7 +406,6 @@ impl LocalServer {
         let deployer = beginning.at(&server);
         Ok(LocalServer {
             server,
-            notices,
             host,
             router,
             deployer,

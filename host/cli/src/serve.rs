@@ -164,15 +164,16 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let ending = runtime.block_on(async {
         let mut signals = ServerSignals::new().context("cannot listen to signals")?;
         let (network, cluster) = cluster::network(cluster.zip(seals));
+        let watched = cluster.as_ref().map(|_| prepared.notices());
         let node = LocalServer::start(prepared, &config, network).await?;
         cluster::show(&node.server.metrics(), cluster.clone());
-        if let Some(cluster) = &cluster {
+        if let Some((cluster, watched)) = cluster.as_ref().zip(watched) {
             let observed = ObservedServer {
                 viewers: config.cluster.viewers.clone(),
                 host: node.host.clone(),
                 metrics: node.server.metrics(),
                 store: node.store.clone(),
-                events: RecentEvents::new(node.notices.clone()),
+                events: RecentEvents::new(watched),
             };
             cluster.serve(config.audit.path.clone(), node.audit.as_ref(), observed);
         }
