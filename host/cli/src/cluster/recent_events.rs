@@ -78,15 +78,21 @@ impl KeptEvents {
         }
     }
 
-    /// Returns the events of these codes from a number on, and how many are not kept any more.
-    fn since(&self, next: u64, codes: &[i32]) -> (Vec<WatchedEvent>, u64) {
-        let since = || self.events.iter().filter(|kept| kept.number >= next);
-        let kept = u64::try_from(since().count()).unwrap_or(u64::MAX);
-        let is_wanted =
-            |kept: &&KeptEvent| codes.is_empty() || codes.contains(&kept.event.code.number);
-        let events = since().filter(is_wanted).map(|kept| kept.event.clone());
-        let missed = self.next.saturating_sub(next).saturating_sub(kept);
-        (events.collect(), missed)
+    /// Returns the events from a number on.
+    fn since(&self, next: u64) -> impl Iterator<Item = &KeptEvent> {
+        self.events.iter().filter(move |kept| kept.number >= next)
+    }
+
+    /// Returns those of these codes.
+    fn wanted(&self, next: u64, codes: &[i32]) -> impl Iterator<Item = &WatchedEvent> {
+        let events = self.since(next).map(|kept| &kept.event);
+        events.filter(|event| codes.is_empty() || codes.contains(&event.code.number))
+    }
+
+    /// Returns how many events from a number on are not kept any more.
+    fn missed(&self, next: u64) -> u64 {
+        let kept = u64::try_from(self.since(next).count()).unwrap_or(u64::MAX);
+        self.next.saturating_sub(next).saturating_sub(kept)
     }
 }
 
@@ -115,18 +121,17 @@ impl RecentEvents {
             };
         };
         let is_there =
-            |kept: &KeptEvents| kept.next > next && kept.since(next, codes) != (Vec::new(), 0);
+            |kept: &KeptEvents| kept.wanted(next, codes).next().is_some() || kept.missed(next) > 0;
         // Without an event the answer is empty, and the watcher asks again.
         let _ = timeout(WAIT, listening.kept.wait_for(is_there)).await;
         let kept = listening.kept.borrow();
-        let (events, missed) = kept.since(next, codes);
         NodeReply::Events {
             position: EventPosition {
                 run,
                 next: kept.next,
             },
-            events,
-            missed,
+            events: kept.wanted(next, codes).cloned().collect(),
+            missed: kept.missed(next),
         }
     }
 
@@ -195,10 +200,10 @@ mod tests {
         for number in 0..total {
             kept.add(event(-3000 - i32::from(number % 2 == 0)));
         }
-        let (events, missed) = kept.since(0, &[]);
-        assert_eq!((events.len(), missed), (MAX_EVENTS, 10));
-        let (events, missed) = kept.since(total - 4, &[-3001]);
-        assert_eq!((events.len(), missed), (2, 0));
-        assert_eq!(kept.since(total, &[]), (Vec::new(), 0));
+        let found =
+            |next: u64, codes: &[i32]| (kept.wanted(next, codes).count(), kept.missed(next));
+        assert_eq!(found(0, &[]), (MAX_EVENTS, 10));
+        assert_eq!(found(total - 4, &[-3001]), (2, 0));
+        assert_eq!(found(total, &[]), (0, 0));
     }
 }

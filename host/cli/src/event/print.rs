@@ -1,7 +1,7 @@
 //! Events as lines, for people and for programs. Texts of programs and components are escaped, so
 //! that they cannot end a line or move the cursor.
 use crate::units;
-use peal_model::NodeName;
+use peal_model::{NodeName, counted};
 use peal_server::admin::{
     ChainOwner, WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus,
 };
@@ -26,13 +26,21 @@ pub enum EventFormat {
     Json,
 }
 
-/// Returns the format of the output.
-pub fn format(is_json: bool) -> EventFormat {
-    match is_json {
-        true => EventFormat::Json,
-        false if io::stdout().is_terminal() => EventFormat::Colored,
-        false => EventFormat::Plain,
+impl EventFormat {
+    /// Returns the format for people at standard output.
+    pub fn for_people() -> EventFormat {
+        if io::stdout().is_terminal() {
+            EventFormat::Colored
+        } else {
+            EventFormat::Plain
+        }
     }
+}
+
+/// Returns the line that says how many events a watcher has missed.
+pub fn missed(events: u64) -> String {
+    let events = counted(events, "event");
+    format!("{events} missed: they come faster than they are read")
 }
 
 /// Event with the node at which it was raised.
@@ -49,11 +57,10 @@ pub fn of_node(
     event: &WatchedEvent,
     form: EventFormat,
 ) -> serde_json::Result<String> {
-    Ok(match form {
-        EventFormat::Plain => format!("{node}: {}\n", line(event)),
-        EventFormat::Colored => format!("{node}: {}\n", colored(event)),
-        EventFormat::Json => return json(&EventOfNode { node, event }),
-    })
+    match form {
+        EventFormat::Json => json(&EventOfNode { node, event }),
+        EventFormat::Plain | EventFormat::Colored => Ok(format!("{node}: {}", whole(event, form)?)),
+    }
 }
 
 /// Formats an event as a line with its line end.

@@ -7,16 +7,16 @@ use super::{
 use crate::{
     admin,
     args::{EventWatch, ServerArgs},
+    monitor::written,
     tool,
 };
 use anyhow::{Context, Result, bail};
 use peal_client::{AttachTarget, Handler, HandlerOutcome, Tool, ToolSettings};
-use peal_model::{Event, Info, Range, Status, Value, code, counted, key};
+use peal_model::{Event, Info, Range, Status, Value, code, key};
 use peal_server::admin::{AdminReply, AdminRequest, Answers, WatchedEvent};
 use peal_wire::ServerUri;
-use std::{io, process::ExitCode};
+use std::process::ExitCode;
 use tokio::{
-    io::AsyncWriteExt,
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
@@ -47,7 +47,11 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         cluster: _,
     } = args;
     let settings = tool_settings(server)?;
-    let form = print::format(json);
+    let form = if json {
+        EventFormat::Json
+    } else {
+        EventFormat::for_people()
+    };
     let (sender, items) = mpsc::channel(MAX_QUEUED_ITEMS);
     // The admin socket comes first: only there a watcher receives the results of handlers, which
     // never cross the wire.
@@ -199,29 +203,18 @@ async fn print_all(
     count: Option<u64>,
     form: EventFormat,
 ) -> Result<()> {
-    let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
         let event = match items.recv().await.context("no source of events is left")? {
             WatchItem::Event(event) => event,
             WatchItem::Missed(events) => {
-                crate::print_line(&format!(
-                    "{} missed: they come faster than they are read",
-                    counted(events, "event")
-                ));
+                crate::print_line(&print::missed(events));
                 continue;
             }
             WatchItem::Over(why) => bail!(why),
         };
-        let line = print::whole(&event, form)?;
-        // Flushed after each event, because the reader of a pipe waits for it.
-        let written = async {
-            out.write_all(line.as_bytes()).await?;
-            out.flush().await
-        };
-        match written.await {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written?,
+        if !written(&print::whole(&event, form)?).await? {
+            return Ok(());
         }
         left = left.map(|left| left - 1);
     }

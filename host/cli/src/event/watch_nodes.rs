@@ -6,15 +6,15 @@ use crate::{
         EventPosition, NodeReply, NodeRequest,
         nodes::{self, OTHER_REPLY, access, members},
     },
+    monitor::written,
     node, plain,
 };
 use anyhow::{Context, Result};
-use peal_model::{NodeName, counted};
+use peal_model::NodeName;
 use peal_nats::{NatsLink, NodeAsker};
 use peal_server::admin::WatchedEvent;
-use std::{collections::BTreeSet, io, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, process::ExitCode, time::Duration};
 use tokio::{
-    io::AsyncWriteExt,
     signal::unix::{SignalKind, signal},
     sync::mpsc,
     time::{interval, sleep},
@@ -40,7 +40,11 @@ enum NodeItem {
 pub(super) fn run(args: EventWatch) -> Result<ExitCode> {
     let access = access(args.config)?;
     let codes: Vec<i32> = args.codes.iter().map(|code| code.0).collect();
-    let form = print::format(args.json);
+    let form = if args.json {
+        EventFormat::Json
+    } else {
+        EventFormat::for_people()
+    };
     node::as_tool(async {
         let link = NatsLink::connect(&access).await?;
         let (sender, items) = mpsc::channel(MAX_QUEUED);
@@ -118,11 +122,7 @@ impl NodeFollower {
                         self.send(NodeItem::Event(Box::new(event))).await;
                     }
                     if found.missed > 0 {
-                        let missed = counted(found.missed, "event");
-                        self.tell(format!(
-                            "{missed} missed: they come faster than they are read"
-                        ))
-                        .await;
+                        self.tell(print::missed(found.missed)).await;
                     }
                 }
                 Err(reason) => {
@@ -175,7 +175,6 @@ async fn print_all(
     count: Option<u64>,
     form: EventFormat,
 ) -> Result<()> {
-    let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
         let (node, item) = items.recv().await.context("no source of events is left")?;
@@ -186,15 +185,8 @@ async fn print_all(
                 continue;
             }
         };
-        let line = print::of_node(&node, &event, form)?;
-        // Flushed after each event, because the reader of a pipe waits for it.
-        let written = async {
-            out.write_all(line.as_bytes()).await?;
-            out.flush().await
-        };
-        match written.await {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written?,
+        if !written(&print::of_node(&node, &event, form)?).await? {
+            return Ok(());
         }
         left = left.map(|left| left - 1);
     }

@@ -126,11 +126,8 @@ impl Checkpoint {
         if now >= self.deadline {
             let late = std::mem::take(&mut self.waiting).into_keys();
             let reason = "the proc did not report its checkpoint in time";
-            self.failed.extend(late.map(|proc| NotDone {
-                proc,
-                status: code::PMIX_ERR_TIMEOUT,
-                reason: reason.to_owned(),
-            }));
+            self.failed
+                .extend(NotDone::each(late, code::PMIX_ERR_TIMEOUT, reason));
         }
     }
 

@@ -100,13 +100,8 @@ pub(crate) enum RequestStage {
 /// The pending work of a request.
 #[derive(Debug)]
 pub(crate) enum PendingWork {
-    /// The host environment acts. The request to answer afterwards, if it was not answered yet.
-    Host(Option<RequestId>),
-    /// The host environment acts, or the servers of other nodes do. The request to answer afterwards, and
-    /// the targets on other nodes.
-    Nodes { to: RequestId, elsewhere: Vec<Proc> },
-    /// The host environment acts for another server, which is answered afterwards.
-    Server(ServerReply),
+    /// The host environment acts, or the servers of other nodes do.
+    Host(ControlReply),
     /// Procs make a checkpoint.
     Checkpoint(Checkpoint),
     /// Procs prepare for a preemption: until their checkpoints are made or the grace period is
@@ -117,6 +112,17 @@ pub(crate) enum PendingWork {
         /// True while procs that cannot make one have time left.
         unprepared: bool,
     },
+}
+
+/// The answer at the end of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ControlReply {
+    /// None: the requester was answered when the request was accepted.
+    Given,
+    /// That to the request of a client.
+    Client(RequestId),
+    /// That to another server, for which the host environment acts.
+    Server(ServerReply),
 }
 
 /// The owner of a request, which may cancel it. Tools and modules are transient, so their requests
@@ -140,6 +146,8 @@ pub(crate) struct LedgerEntry {
     pub(crate) identity: Option<UserIdentity>,
     pub(crate) operation: JobControlOperation,
     pub(crate) targets: Vec<Proc>,
+    /// The last of the targets: those on other nodes, until their servers are asked.
+    pub(crate) elsewhere: Vec<Proc>,
     pub(crate) directives: Vec<Info>,
     /// Infos for the mail about the request.
     pub(crate) mail: Option<Vec<Info>>,
@@ -183,12 +191,7 @@ impl LedgerEntry {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
             // No upcall takes an action back.
-            (
-                RequestStage::Running(
-                    PendingWork::Host(_) | PendingWork::Nodes { .. } | PendingWork::Server(_),
-                ),
-                operation,
-            ) => Some(format!(
+            (RequestStage::Running(PendingWork::Host(_)), operation) => Some(format!(
                 "the request to {operation} was already sent to procs"
             )),
             _ => None,
@@ -201,7 +204,9 @@ impl LedgerEntry {
             RequestStage::Running(
                 PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
             ) => Some(checkpoint),
-            _ => None,
+            RequestStage::Accepted
+            | RequestStage::Running(PendingWork::Host(_))
+            | RequestStage::Ended(_) => None,
         }
     }
 
@@ -211,7 +216,9 @@ impl LedgerEntry {
             RequestStage::Running(
                 PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
             ) => Some(checkpoint),
-            _ => None,
+            RequestStage::Accepted
+            | RequestStage::Running(PendingWork::Host(_))
+            | RequestStage::Ended(_) => None,
         }
     }
 

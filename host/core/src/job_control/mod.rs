@@ -24,7 +24,9 @@ pub use cleanup::{Cleanup, Depth, Subdirectories, TopDirectory};
 pub use directive::{GRACE, PREEMPT};
 pub use error::JobControlError;
 pub use ledger::{ControlId, JobControlEnd, JobControlOperation, OPERATION, REQUEST, STATE};
-pub(crate) use ledger::{JobControlLedger, LedgerEntry, PendingWork, RequestStage, Requestor};
+pub(crate) use ledger::{
+    ControlReply, JobControlLedger, LedgerEntry, PendingWork, RequestStage, Requestor,
+};
 pub(crate) use method::Declared;
 pub use method::{CheckpointMethod, Declaration};
 pub use parse::{ParsedJobControl, RequestSelector, RequestedAction, read};
@@ -86,6 +88,20 @@ pub struct NotDone {
 }
 
 impl NotDone {
+    /// Reports the same for each of these procs.
+    pub(crate) fn each(
+        procs: impl IntoIterator<Item = Proc>,
+        status: Status,
+        reason: &str,
+    ) -> Vec<NotDone> {
+        let not_done = procs.into_iter().map(|proc| NotDone {
+            proc,
+            status,
+            reason: reason.to_owned(),
+        });
+        not_done.collect()
+    }
+
     /// Returns the info for requesters.
     pub fn info(&self) -> Info {
         let infos = [

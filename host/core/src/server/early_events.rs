@@ -111,6 +111,10 @@ impl ServerState {
     /// Handles a request of a client, or lets it wait behind the event by which the client has announced a
     /// group.
     pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
+        // Nearly always none waits, and no request looks for its client twice.
+        if self.early.0.is_empty() {
+            return self.execute(to, request, now);
+        }
         let source = self.clients.peer(to.peer).map(|peer| &peer.proc);
         match source.filter(|source| may_name_group(&request) && self.early.0.contains_key(source))
         {

@@ -7,12 +7,12 @@ use super::{Action, MessageRefusal, ServerContext, ServerState, Upcall, control:
 use crate::{
     MonotonicTime,
     group::{Groups, ServerId},
-    job_control::{ControlId, JobAction, NotDone},
+    job_control::{ControlId, ControlResult, JobAction, NotDone},
     server_message::{InterServerMessage, bytes_of_procs},
 };
 use peal_model::{Info, Nspace, Proc, Query, Size, Status, UserIdentity, Value, code, key, rank};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of queries of one server that are answered here at a time.
 const MAX_HELD: usize = 256;
@@ -138,7 +138,7 @@ enum CollectedAnswers {
 
 impl CollectedAnswers {
     /// Adds the answer of a server. Returns false for an answer of another kind.
-    fn add(&mut self, asked: &[Proc], answer: ServerAnswer) -> bool {
+    fn add(&mut self, asked: &BTreeSet<Proc>, answer: ServerAnswer) -> bool {
         match (self, answer) {
             (CollectedAnswers::Control(_, all), ServerAnswer::Controlled(not_done)) => {
                 // A server is believed about the procs that it was asked about.
@@ -154,14 +154,10 @@ impl CollectedAnswers {
     }
 
     /// Adds that a server gives no answer.
-    fn add_missing(&mut self, asked: Vec<Proc>, reason: MissingAnswer) {
+    fn add_missing(&mut self, asked: BTreeSet<Proc>, reason: MissingAnswer) {
         match self {
             CollectedAnswers::Control(_, all) => {
-                all.extend(asked.into_iter().map(|proc| NotDone {
-                    proc,
-                    status: reason.status(),
-                    reason: reason.text().to_owned(),
-                }))
+                all.extend(NotDone::each(asked, reason.status(), reason.text()));
             }
             CollectedAnswers::Query(_, all) => all.push(Err(reason.status())),
         }
@@ -195,7 +191,7 @@ impl MissingAnswer {
 #[derive(Debug)]
 struct OpenServerRequest {
     /// Servers that have not answered, each with the procs that it was asked about.
-    waiting: BTreeMap<ServerId, Vec<Proc>>,
+    waiting: BTreeMap<ServerId, BTreeSet<Proc>>,
     answers: CollectedAnswers,
     until: MonotonicTime,
 }
@@ -219,9 +215,9 @@ impl ServerRequests {
     fn ask(
         &mut self,
         answers: CollectedAnswers,
-        asked: BTreeMap<ServerId, Vec<Proc>>,
+        asked: BTreeMap<ServerId, BTreeSet<Proc>>,
         until: MonotonicTime,
-        request: impl Fn(&[Proc]) -> ServerRequest,
+        request: impl Fn(&BTreeSet<Proc>) -> ServerRequest,
     ) -> Vec<Action> {
         let id = ServerRequestId(self.next);
         self.next += 1;
@@ -305,7 +301,7 @@ impl ServerRequests {
 /// Procs of other nodes by their servers.
 #[derive(Debug, Default)]
 struct ProcsOfServers {
-    reached: BTreeMap<ServerId, Vec<Proc>>,
+    reached: BTreeMap<ServerId, BTreeSet<Proc>>,
     /// Those of which no server has announced that it has them.
     unreached: Vec<Proc>,
 }
@@ -357,23 +353,17 @@ impl ServerState {
         not_done: Vec<NotDone>,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        let Some(order) = self.controls.order_elsewhere(id) else {
-            // Servers carry out actions alone.
+        let Some(order) = self.controls.take_elsewhere(id) else {
             return self.controlled_elsewhere(id, not_done);
         };
         let size = |nspace: &Nspace| self.clients.ranks_of(nspace)?.size;
         let procs = ProcsOfServers::new(&self.groups, &order.elsewhere, size);
         let mut not_done = not_done;
-        not_done.extend(procs.unreached.iter().map(|proc| {
-            NotDone {
-                proc: proc.clone(),
-                status: code::PMIX_ERR_NOT_SUPPORTED,
-                reason:
-                    "on another node, without a server in the cluster, and its launcher controls \
-                     no procs"
-                        .to_owned(),
-            }
-        }));
+        not_done.extend(NotDone::each(
+            procs.unreached.iter().cloned(),
+            code::PMIX_ERR_NOT_SUPPORTED,
+            "on another node, without a server in the cluster, and its launcher controls no procs",
+        ));
         let single = procs.reached.values().flatten().chain(&procs.unreached);
         self.controls.acts_elsewhere(id, single.cloned(), not_done);
         if procs.reached.is_empty() {
@@ -388,15 +378,16 @@ impl ServerState {
             ServerRequest::Control {
                 requester: requester.clone(),
                 action: order.action.clone(),
-                targets: targets.to_vec(),
+                targets: targets.iter().cloned().collect(),
             }
         })
     }
 
     fn controlled_elsewhere(&mut self, id: ControlId, not_done: Vec<NotDone>) -> Vec<Action> {
         let ctx = ServerContext::new(&self.clients, &self.settings);
+        let done = Ok(ControlResult::OfNode(not_done));
         self.controls
-            .controlled_elsewhere(ctx, &mut self.events, id, not_done)
+            .controlled_over_nodes(ctx, &mut self.events, id, done)
     }
 
     /// Passes queries about a job to the other servers that have procs of it. They are answered by
@@ -410,9 +401,9 @@ impl ServerState {
     ) -> Vec<Action> {
         let me = self.groups.me();
         let others = self.groups.servers_of(&Proc::all(job.clone())).into_iter();
-        let others: BTreeMap<ServerId, Vec<Proc>> = others
+        let others: BTreeMap<ServerId, BTreeSet<Proc>> = others
             .filter(|server| *server != me)
-            .map(|server| (server, Vec::new()))
+            .map(|server| (server, BTreeSet::new()))
             .collect();
         if others.is_empty() || !self.clients.has_job(job) {
             let answers = Vec::new();

@@ -3,9 +3,9 @@ use super::{ControlContext, JobControlRequests};
 use crate::{
     MonotonicTime,
     job_control::{
-        self, Checkpoint, CheckpointMethod, CheckpointOrder, ControlId, JobAction, JobControl,
-        JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork,
-        RequestStage, STATUS, Trigger,
+        self, Checkpoint, CheckpointMethod, CheckpointOrder, ControlId, ControlReply, JobAction,
+        JobControl, JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone,
+        PendingWork, RequestStage, STATUS, Trigger,
     },
     policy::REASON,
     server::{Action, EventDelivery, ServerContext, Upcall},
@@ -278,7 +278,7 @@ impl JobControlRequests {
                 entry
                     .infos
                     .extend(checkpoint.failed().iter().map(NotDone::info));
-                entry.stage = RequestStage::Running(PendingWork::Host(None));
+                entry.stage = RequestStage::Running(PendingWork::Host(ControlReply::Given));
                 Some(Next::Done(Upcall::JobControl {
                     id,
                     source,

@@ -9,10 +9,10 @@ use super::{
 use crate::{
     MonotonicTime,
     job_control::{
-        self, ControlId, ControlOverNodes, ControlResult, Declaration, Declared, JobAction,
-        JobControl, JobControlEnd, JobControlError, JobControlLedger, JobControlOperation,
-        LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestSelector, RequestStage,
-        RequestedAction, Requestor, STATUS,
+        self, ControlId, ControlOverNodes, ControlReply, ControlResult, Declaration, Declared,
+        JobAction, JobControl, JobControlEnd, JobControlError, JobControlLedger,
+        JobControlOperation, LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestSelector,
+        RequestStage, RequestedAction, Requestor, STATUS,
     },
     policy,
     quota::QuotaReport,
@@ -159,7 +159,11 @@ impl JobControlRequests {
         let source = given.by.requester.clone();
         let to = given.by.to;
         let is_long = matches!(action, JobAction::Restart { .. });
-        let work = PendingWork::Host((!is_long).then_some(to));
+        let work = PendingWork::Host(if is_long {
+            ControlReply::Given
+        } else {
+            ControlReply::Client(to)
+        });
         let id = self.record_request(
             ctx.clients,
             given,
@@ -197,10 +201,7 @@ impl JobControlRequests {
             directives: given.directives.clone(),
         };
         let source = given.by.requester.clone();
-        let work = PendingWork::Nodes {
-            to: given.by.to,
-            elsewhere: targets.elsewhere.clone(),
-        };
+        let work = PendingWork::Host(ControlReply::Client(given.by.to));
         let id = self.record_request(
             clients,
             given,
@@ -209,6 +210,8 @@ impl JobControlRequests {
             RequestStage::Running(work),
             Vec::new(),
         )?;
+        self.ledger
+            .change(id, |entry| entry.elsewhere = targets.elsewhere);
         let mut actions = self.mail(id);
         actions.push(Action::Upcall(Upcall::ControlOverNodes {
             id,
@@ -247,6 +250,7 @@ impl JobControlRequests {
             identity,
             operation,
             targets,
+            elsewhere: Vec::new(),
             directives,
             mail,
             stage,
@@ -310,18 +314,11 @@ impl JobControlRequests {
         answer: Result<Vec<NotDone>, Status>,
     ) -> Vec<Action> {
         let not_done = answer.unwrap_or_else(|status| {
-            let reason = "the host environment does not do it".to_owned();
-            procs
-                .iter()
-                .map(|proc| NotDone {
-                    proc: proc.clone(),
-                    status,
-                    reason: reason.clone(),
-                })
-                .collect()
+            let reason = "the host environment does not do it";
+            NotDone::each(procs.iter().cloned(), status, reason)
         });
         let left = self.ledger.change(id, |entry| match &entry.stage {
-            RequestStage::Running(PendingWork::Host(_) | PendingWork::Server(_)) => {
+            RequestStage::Running(PendingWork::Host(_)) => {
                 entry.not_done.extend(not_done);
                 Err(if entry.not_done.is_empty() {
                     JobControlEnd::Done
@@ -346,24 +343,28 @@ impl JobControlRequests {
         }
     }
 
-    /// Returns what the servers of other nodes have to do for a request.
-    pub(super) fn order_elsewhere(&self, id: ControlId) -> Option<OrderElsewhere> {
-        let entry = self.ledger.get(id)?;
-        match (&entry.stage, &entry.operation) {
-            (
-                RequestStage::Running(PendingWork::Nodes { elsewhere, .. }),
-                JobControlOperation::Act(action),
-            ) => Some(OrderElsewhere {
+    /// Takes from a request what the servers of other nodes have to do for it. Returns none if they can
+    /// do nothing.
+    pub(super) fn take_elsewhere(&mut self, id: ControlId) -> Option<OrderElsewhere> {
+        let taken = self.ledger.change(id, |entry| {
+            // Servers carry out actions alone.
+            let JobControlOperation::Act(action) = &entry.operation else {
+                return None;
+            };
+            let elsewhere = std::mem::take(&mut entry.elsewhere);
+            let of_node = entry.targets.len().saturating_sub(elsewhere.len());
+            entry.targets.truncate(of_node);
+            Some(OrderElsewhere {
                 requester: entry.requester.clone(),
                 action: action.clone(),
-                elsewhere: elsewhere.clone(),
-            }),
-            _ => None,
-        }
+                elsewhere,
+            })
+        });
+        taken.flatten()
     }
 
-    /// Notes what was not done before the servers of other nodes have answered, and the single procs
-    /// that they control.
+    /// Adds the single procs of other nodes to the targets of a request, and what is not done before
+    /// their servers have answered.
     pub(super) fn acts_elsewhere(
         &mut self,
         id: ControlId,
@@ -371,24 +372,9 @@ impl JobControlRequests {
         not_done: Vec<NotDone>,
     ) {
         self.ledger.change(id, |entry| {
-            if let RequestStage::Running(PendingWork::Nodes { elsewhere, .. }) = &mut entry.stage {
-                let named = std::mem::take(elsewhere);
-                entry.targets.retain(|target| !named.contains(target));
-                entry.targets.extend(single);
-                entry.not_done = not_done;
-            }
+            entry.targets.extend(single);
+            entry.not_done = not_done;
         });
-    }
-
-    /// Ends a request that the servers of other nodes have answered.
-    pub(super) fn controlled_elsewhere(
-        &mut self,
-        ctx: ServerContext<'_>,
-        events: &mut EventDelivery,
-        id: ControlId,
-        not_done: Vec<NotDone>,
-    ) -> Vec<Action> {
-        self.controlled_over_nodes(ctx, events, id, Ok(ControlResult::OfNode(not_done)))
     }
 
     /// Passes an action for another server to the host environment. That server is answered when it is
@@ -410,17 +396,8 @@ impl JobControlRequests {
             .iter()
             .cloned()
             .partition(|target| clients.life(target).is_some());
-        let not_done = |procs: &[Proc], status, reason: &str| -> Vec<NotDone> {
-            let procs = procs.iter().cloned();
-            let not_done = procs.map(|proc| NotDone {
-                proc,
-                status,
-                reason: reason.to_owned(),
-            });
-            not_done.collect()
-        };
         let gone = "the server of its node does not have it any more";
-        let gone = not_done(&unknown, code::PMIX_ERR_NOT_FOUND, gone);
+        let gone = NotDone::each(unknown, code::PMIX_ERR_NOT_FOUND, gone);
         if known.is_empty() {
             return vec![reply.answer(ServerAnswer::Controlled(gone))];
         }
@@ -431,9 +408,10 @@ impl JobControlRequests {
             identity: owner,
             operation: JobControlOperation::Act(action.clone()),
             targets: targets.clone(),
+            elsewhere: Vec::new(),
             directives: Vec::new(),
             mail: None,
-            stage: RequestStage::Running(PendingWork::Server(reply)),
+            stage: RequestStage::Running(PendingWork::Host(ControlReply::Server(reply))),
             not_done: gone,
             answer: None,
             infos: Vec::new(),
@@ -449,7 +427,7 @@ impl JobControlRequests {
                 },
             })],
             Err(error) => {
-                let all = not_done(&targets, error.status(), &error.to_string());
+                let all = NotDone::each(targets, error.status(), &error.to_string());
                 vec![reply.answer(ServerAnswer::Controlled(all))]
             }
         }
@@ -544,12 +522,9 @@ impl JobControlRequests {
             targets,
             status,
         }];
-        if let RequestStage::Running(PendingWork::Server(reply)) = before {
+        if let RequestStage::Running(PendingWork::Host(ControlReply::Server(reply))) = before {
             actions.push(reply.answer(ServerAnswer::Controlled(entry.not_done.clone())));
-        } else if let RequestStage::Running(
-            PendingWork::Host(Some(to)) | PendingWork::Nodes { to, .. },
-        ) = before
-        {
+        } else if let RequestStage::Running(PendingWork::Host(ControlReply::Client(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info);
             let infos = not_done.chain(entry.infos.iter().cloned()).collect();
             actions.push(reply_infos(to, status, infos));
