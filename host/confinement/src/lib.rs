@@ -15,6 +15,7 @@ mod files;
 mod groups;
 mod program;
 mod roles;
+mod threads;
 
 pub use error::ConfinementError;
 pub use groups::CallGroup;
@@ -23,7 +24,6 @@ pub use roles::{FileScope, ProcessRole, RoleAccess, SignalScope};
 
 use std::{
     collections::BTreeSet,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -134,9 +134,7 @@ impl ActiveConfinement {
 
 /// Returns an error if the process has another thread, which would not be confined.
 fn check_single_thread() -> Result<(), ConfinementError> {
-    let threads = fs::read_dir("/proc/self/task")
-        .map_err(ConfinementError::Threads)?
-        .count();
+    let threads = threads::count().map_err(ConfinementError::Threads)?;
     if threads == 1 {
         Ok(())
     } else {
