@@ -47,7 +47,7 @@ const JOIN_EACH: Duration = Duration::from_millis(500);
 
 /// Time between records that came by themselves and later ones. Where many servers join, those that come
 /// meanwhile are processed together.
-const SEQUENCED_PAUSE: Duration = Duration::from_millis(50);
+const SEQUENCED_PAUSE: Duration = Duration::from_millis(200);
 
 /// Maximum number of messages of one subscription that are processed before others.
 const MAX_AT_ONCE: usize = 64;
