@@ -436,6 +436,24 @@ impl DecisionEntry {
         }
     }
 
+    /// Builds the entry of a request that another server has permitted. `server` names it.
+    pub fn of_server(
+        request_number: u64,
+        request: Arc<PolicyRequest>,
+        server: String,
+    ) -> DecisionEntry {
+        DecisionEntry {
+            request_number,
+            hook: request.subject.hook().name().to_owned(),
+            request,
+            verdict: DecisionKind::Granted,
+            by: server,
+            policy: None,
+            reasons: Vec::new(),
+            handshake: None,
+        }
+    }
+
     /// Returns the denial if a connection was refused.
     pub(crate) fn refused_connection(&self) -> Option<AdmissionDenial> {
         let (true, DecisionKind::Denied(status)) = (self.handshake.is_some(), self.verdict) else {

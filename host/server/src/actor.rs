@@ -18,6 +18,7 @@ use crate::{
     outbox::{Full, Outbox, Outgoing},
     packing::Packing,
     process_watch::ProcessWatch,
+    server_controls::ControlRecorder,
     server_inbox::SenderWait,
     spill::Spiller,
 };
@@ -101,6 +102,8 @@ pub(crate) struct Actor {
     /// Limit of the log lines about published data that could not be restored.
     pub(crate) lost_publications: TraceRateLimit,
     pub(crate) refused_messages: Arc<RefusedMessages>,
+    /// Recorder of actions for other servers; none without an audit trail.
+    pub(crate) control_recorder: Option<ControlRecorder>,
 }
 
 impl Actor {
@@ -342,6 +345,9 @@ impl Actor {
                 targets,
                 answer,
             } => self.state.controlled(id, &targets, answer),
+            ActorMessage::ControlCommitted { control, committed } => {
+                self.control_committed(control, committed)
+            }
             ActorMessage::ControlledOverNodes { id, answer } => {
                 let now = self.now();
                 self.state.controlled_over_nodes(id, answer, now)

@@ -9,6 +9,7 @@ use crate::{
     process_watch::TooManyProcesses,
     server_inbox::{InboxCharge, InboxLimits, ServerInbox},
 };
+use peal_audit::CommitResult;
 use peal_cluster::ServerKind;
 use peal_core::{
     defaults::Defaults,
@@ -20,8 +21,9 @@ use peal_core::{
     policy::Verdict,
     psets::PsetError,
     server::{
-        DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId,
-        InterServerMessage, PeerId, RaisingOwner, RequestId, Seq, ServerReply, UsageFound,
+        ControlForServer, DecisionId, EventBudget, FenceContribution, FenceId, FileSeen,
+        HostRegistrationId, InterServerMessage, PeerId, RaisingOwner, RequestId, Seq, ServerReply,
+        UsageFound,
     },
     user_scope::UserScope,
 };
@@ -90,6 +92,11 @@ pub(crate) enum ActorMessage {
         id: ControlId,
         targets: Vec<Proc>,
         answer: Result<Vec<NotDone>, Status>,
+    },
+    /// Action for another server, of which the record was written or not.
+    ControlCommitted {
+        control: ControlForServer,
+        committed: CommitResult,
     },
     ControlledOverNodes {
         id: ControlId,

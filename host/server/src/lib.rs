@@ -46,6 +46,7 @@ mod request_pace;
 mod request_pacer;
 mod send_window;
 mod server;
+mod server_controls;
 mod server_inbox;
 mod shadow;
 mod shared_actor;

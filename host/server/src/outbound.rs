@@ -12,6 +12,7 @@ use crate::{
 };
 use peal_core::{
     group::{GroupOperation, HostGroupAnswer, HostGroupRequest, ServerId},
+    job_control::{ControlId, JobControl},
     log::{LogArrival, LogOrigin},
     server::{
         EventOrigin, FenceContribution, FenceId, HostRegistrationId, LogMessage, Purpose,
@@ -200,18 +201,8 @@ impl Actor {
                 id,
                 source,
                 control,
-            } => {
-                let host = self.host.clone();
-                let targets = control.targets.clone();
-                self.process_answer(async move {
-                    let answer = host.job_control(source, control).await;
-                    ActorMessage::Controlled {
-                        id,
-                        targets,
-                        answer,
-                    }
-                });
-            }
+            } => self.make_control(id, source, control),
+            Upcall::ControlForServer(control) => self.control_for_server(control),
             Upcall::ControlOverNodes {
                 id,
                 source,
@@ -245,6 +236,25 @@ impl Actor {
                 });
             }
         }
+    }
+
+    /// Has the host environment control procs.
+    pub(crate) fn make_control(
+        &mut self,
+        id: ControlId,
+        source: Option<Proc>,
+        control: JobControl,
+    ) {
+        let host = self.host.clone();
+        let targets = control.targets.clone();
+        self.process_answer(async move {
+            let answer = host.job_control(source, control).await;
+            ActorMessage::Controlled {
+                id,
+                targets,
+                answer,
+            }
+        });
     }
 
     /// Returns the keys of the log channels that are available to a requester, separated by commas,

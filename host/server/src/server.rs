@@ -23,6 +23,7 @@ use crate::{
     packing::Packing,
     process_watch::ProcessWatch,
     request_pacer::{RequestPacer, runtime_busy},
+    server_controls::ControlRecorder,
     server_inbox::InboxLimits,
     shadow::Shadows,
     shared_actor::SharedActor,
@@ -332,6 +333,10 @@ impl Server {
             refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
             lost_publications: TraceRateLimit::new(BETWEEN_REFUSALS),
             refused_messages,
+            control_recorder: parts
+                .audit
+                .clone()
+                .map(|audit| ControlRecorder::start(audit, handle.clone())),
         };
         let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, runtime_busy()));
         let user_shares = Arc::new(UserShares::new(shares, identity.uid, pacer.clone()));

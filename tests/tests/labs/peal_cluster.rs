@@ -122,7 +122,10 @@ fn groups_form_over_nodes_as_on_one() {
 #[needs(slurm_lab, nats)]
 #[test]
 fn procs_of_other_nodes_are_queried_and_controlled() {
-    let lab = start(&ClusterOptions::default());
+    let lab = start(&ClusterOptions {
+        config: "[audit]\npath = \"/var/lib/peal-audit.db\"\non_failure = \"deny\"\n",
+        ..ClusterOptions::default()
+    });
     let lab = &lab.slurm;
     let program = c_program("elsewhere").display().to_string();
     let words = [program, "7".to_owned(), "8".to_owned()];
@@ -167,6 +170,12 @@ table of the node: 0 pmix.qry.lptable
     assert!(told.contains("slurm.pmix.2.0:8"), "{told}");
     control(&["kill", "slurm.pmix.2.0:7"]).expect_status(0);
     until("the proc has ended", || on_n4() < 2);
+    // The trail of its node has what was done there: to pause, to resume, to kill.
+    let list = ["audit", "list", "-n", "0", "--kind", "decision"];
+    let listed = peal_on(lab, "n4", &list).expect_status(0).stdout;
+    let done = |line: &&str| line.contains("job-control") && line.contains("node n1");
+    let done: Vec<&str> = listed.lines().filter(done).collect();
+    assert_eq!(done.len(), 5, "{listed}");
     assert_ne!(job.end().status, Some(0));
 }
 

@@ -1,4 +1,5 @@
 //! Actions of job control.
+use peal_model::{Info, Value, key};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -20,6 +21,26 @@ pub enum JobAction {
         /// The checkpoint to continue from; none to start from the beginning.
         checkpoint: Option<String>,
     },
+}
+
+impl JobAction {
+    /// Returns the directive that requests the action.
+    pub fn directive(&self) -> Info {
+        let (key, value) = match self {
+            JobAction::Terminate => (key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true)),
+            JobAction::Kill => (key::PMIX_JOB_CTRL_KILL, Value::Bool(true)),
+            JobAction::Signal(number) => {
+                (key::PMIX_JOB_CTRL_SIGNAL, Value::Int(i32::from(*number)))
+            }
+            JobAction::Pause => (key::PMIX_JOB_CTRL_PAUSE, Value::Bool(true)),
+            JobAction::Resume => (key::PMIX_JOB_CTRL_RESUME, Value::Bool(true)),
+            JobAction::Restart { checkpoint } => (
+                key::PMIX_JOB_CTRL_RESTART,
+                Value::String(checkpoint.as_deref().map(Into::into)),
+            ),
+        };
+        Info::new(key, value)
+    }
 }
 
 impl fmt::Display for JobAction {

@@ -20,6 +20,21 @@ use peal_model::{
 };
 use std::{path::PathBuf, sync::Arc};
 
+/// An action for another server.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ControlForServer {
+    /// The job-control request.
+    pub id: ControlId,
+    /// The number of the decision in the audit trail.
+    pub number: DecisionId,
+    /// The server, which has permitted the action.
+    pub from: ServerId,
+    /// The request as policies of this server would see it.
+    pub request: Arc<PolicyRequest>,
+    /// The action.
+    pub control: JobControl,
+}
+
 /// An action that the caller of the server carries out.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
@@ -294,6 +309,9 @@ pub enum Upcall {
         /// The action, its targets and directives. They are valid and permitted.
         control: JobControl,
     },
+    /// Controls procs for another server, once that is recorded. Answered by
+    /// [`ServerState::controlled`].
+    ControlForServer(ControlForServer),
     /// Controls procs of which some are on other nodes. Answered by
     /// [`ServerState::controlled_over_nodes`].
     ControlOverNodes {

@@ -66,7 +66,7 @@ pub use crate::{
     retained::{RetentionLimits, Seq},
     server_message::{InterServerMessage, LogMessage},
 };
-pub use action::{Action, EventOrigin, FileLook, Upcall};
+pub use action::{Action, ControlForServer, EventOrigin, FileLook, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
 use data::{DataExchange, GetRequest};

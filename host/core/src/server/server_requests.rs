@@ -3,16 +3,25 @@
 //!
 //! A request is answered when each asked server has answered, has left, or its time is over. A server
 //! asks about jobs of which it has procs, and about no others.
-use super::{Action, MessageRefusal, ServerContext, ServerState, Upcall, control::ServerOrder};
+use super::{
+    Action, ControlForServer, MessageRefusal, ServerContext, ServerState, Upcall,
+    control::{ServerOrder, ServerOrderStart},
+};
 use crate::{
     MonotonicTime,
     group::{Groups, ServerId},
     job_control::{ControlId, ControlResult, JobAction, NotDone},
     server_message::{InterServerMessage, bytes_of_procs},
 };
-use peal_model::{Info, Nspace, Proc, Query, Size, Status, UserIdentity, Value, code, key, rank};
+use peal_model::{
+    Info, JobControlSubject, Nspace, PolicyRequest, PolicySubject, Proc, Query, Size, Status,
+    UserIdentity, Value, code, key, rank,
+};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Largest number of queries of one server that are answered here at a time.
 const MAX_HELD: usize = 256;
@@ -519,7 +528,32 @@ impl ServerState {
             action,
             targets,
         };
-        Ok(self.controls.act_for_server(&self.clients, order))
+        let (requester, from) = (order.requester.clone(), order.reply.server);
+        Ok(
+            match self.controls.accept_for_server(&self.clients, order) {
+                ServerOrderStart::Over(answer) => vec![answer],
+                ServerOrderStart::Accepted { id, control } => {
+                    let subject = JobControlSubject {
+                        directives: vec![control.action.directive()],
+                    };
+                    let request = PolicyRequest {
+                        subject: PolicySubject::JobControl(subject),
+                        requester,
+                        identity: owner,
+                        groups: Arc::new([]),
+                        server: self.clients.server(),
+                        targets: self.clients.targets(&control.targets),
+                    };
+                    vec![Action::Upcall(Upcall::ControlForServer(ControlForServer {
+                        id,
+                        number: self.gate.number(),
+                        from,
+                        request: Arc::new(request),
+                        control,
+                    }))]
+                }
+            },
+        )
     }
 
     fn query_for_server(

@@ -8,8 +8,8 @@ use peal_core::{
     job::{JobSpec, NodeRanks},
     job_control::ControlResult,
     server::{
-        Action, EventBudget, InterServerMessage, MessageRefusal, MissedEvents, PeerId, RequestId,
-        ServerQueryId, ServerState, StateSettings, Upcall,
+        Action, ControlForServer, EventBudget, InterServerMessage, MessageRefusal, MissedEvents,
+        PeerId, RequestId, ServerQueryId, ServerState, StateSettings, Upcall,
     },
 };
 use peal_model::{
@@ -121,6 +121,8 @@ pub struct Cluster {
     pub lost: Vec<(Proc, Key)>,
     /// The procs that host environments have controlled.
     pub controlled: Vec<Proc>,
+    /// The actions for other servers.
+    pub orders: Vec<ControlForServer>,
     /// The servers whose host environment does not answer.
     pub stuck: BTreeSet<ServerId>,
     /// The queries of other servers that host environments have answered.
@@ -152,6 +154,7 @@ impl Cluster {
             chained: Vec::new(),
             lost: Vec::new(),
             controlled: Vec::new(),
+            orders: Vec::new(),
             stuck: BTreeSet::new(),
             queried: Vec::new(),
             found: Vec::new(),
@@ -234,6 +237,14 @@ impl Cluster {
                 }
                 Action::Upcall(Upcall::JobControl { id, control, .. }) => {
                     self.controlled.extend(control.targets.iter().cloned());
+                    self.step(at, |server, _| {
+                        server.controlled(id, &control.targets, Ok(Vec::new()))
+                    });
+                }
+                Action::Upcall(Upcall::ControlForServer(order)) => {
+                    let ControlForServer { id, control, .. } = order.clone();
+                    self.controlled.extend(control.targets.iter().cloned());
+                    self.orders.push(order);
                     self.step(at, |server, _| {
                         server.controlled(id, &control.targets, Ok(Vec::new()))
                     });

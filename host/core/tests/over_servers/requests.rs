@@ -5,13 +5,17 @@ use super::{
 };
 use peal_core::{
     group::ServerId,
-    job_control::{JobAction, NotDone, OUTCOME},
+    job_control::{self, JobAction, NotDone, OUTCOME, RequestedAction},
     server::{
         MessageRefusal, ServerAnswer, ServerQueryId, ServerRequest, ServerRequestId,
         ServerRequestMessage, StateSettings,
     },
+    targets::JobRanks,
 };
-use peal_model::{Info, Infos, Proc, Query, Reply, Request, Status, Value, code, key, rank};
+use peal_model::{
+    Info, Infos, JobControlSubject, Nspace, PolicyRequest, PolicySubject, Proc, Query, Rank, Reply,
+    Request, Status, TargetProc, Value, code, key, rank,
+};
 use std::collections::BTreeSet;
 
 fn kill(targets: Vec<Proc>) -> Request {
@@ -75,6 +79,53 @@ fn all_procs_of_a_job_are_controlled_wherever_they_are() {
     cluster.pass(1_000);
     assert_eq!(cluster.calls[call].status(), Some(code::PMIX_SUCCESS));
     assert_eq!(cluster.controlled, [proc("job", 3)]);
+    // What is recorded where it was done.
+    let [order] = &cluster.orders[..] else {
+        panic!("{:?}", cluster.orders)
+    };
+    let killed = TargetProc {
+        proc: proc("job", 3),
+        owner: Some(USER),
+    };
+    let subject = JobControlSubject {
+        directives: vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))],
+    };
+    let PolicyRequest {
+        requester,
+        identity,
+        targets,
+        ..
+    } = &*order.request;
+    assert_eq!(order.from, ServerId(2));
+    assert_eq!(order.request.subject, PolicySubject::JobControl(subject));
+    assert_eq!(*requester, Some(proc("job", 0)));
+    assert_eq!((*identity, &targets[..]), (Some(USER), &[killed][..]));
+}
+
+#[test]
+fn directive_of_an_action_requests_that_action() {
+    let actions = [
+        JobAction::Terminate,
+        JobAction::Kill,
+        JobAction::Signal(10),
+        JobAction::Pause,
+        JobAction::Resume,
+        JobAction::Restart { checkpoint: None },
+        JobAction::Restart {
+            checkpoint: Some("first".to_owned()),
+        },
+    ];
+    for action in actions {
+        let target = proc("job", 0);
+        let all_of_two = |_: &Nspace| {
+            let local = (0..2).map(Rank).collect();
+            Some(JobRanks { local, size: None })
+        };
+        let directives = vec![action.directive()];
+        let targets = vec![target.clone()];
+        let parsed = job_control::read(None, &targets, directives, all_of_two).unwrap();
+        assert_eq!(parsed.action, RequestedAction::Act { action, targets });
+    }
 }
 
 #[test]

@@ -377,13 +377,12 @@ impl JobControlRequests {
         });
     }
 
-    /// Passes an action for another server to the host environment. That server is answered when it is
-    /// done.
-    pub(super) fn act_for_server(
+    /// Records an action for another server, which is answered when it is done.
+    pub(super) fn accept_for_server(
         &mut self,
         clients: &ClientTable,
         order: ServerOrder,
-    ) -> Vec<Action> {
+    ) -> ServerOrderStart {
         let ServerOrder {
             reply,
             requester,
@@ -399,12 +398,12 @@ impl JobControlRequests {
         let gone = "the server of its node does not have it any more";
         let gone = NotDone::each(unknown, code::PMIX_ERR_NOT_FOUND, gone);
         if known.is_empty() {
-            return vec![reply.answer(ServerAnswer::Controlled(gone))];
+            return ServerOrderStart::Over(reply.answer(ServerAnswer::Controlled(gone)));
         }
         let recorded = self.ledger.record(None, |name| LedgerEntry {
             name,
             requestor: Requestor::User(owner.map(|owner| owner.uid)),
-            requester: requester.clone(),
+            requester,
             identity: owner,
             operation: JobControlOperation::Act(action.clone()),
             targets: targets.clone(),
@@ -417,18 +416,17 @@ impl JobControlRequests {
             infos: Vec::new(),
         });
         match recorded {
-            Ok(id) => vec![Action::Upcall(Upcall::JobControl {
+            Ok(id) => ServerOrderStart::Accepted {
                 id,
-                source: requester,
                 control: JobControl {
                     action,
                     targets: known,
                     directives: Vec::new(),
                 },
-            })],
+            },
             Err(error) => {
                 let all = NotDone::each(targets, error.status(), &error.to_string());
-                vec![reply.answer(ServerAnswer::Controlled(all))]
+                ServerOrderStart::Over(reply.answer(ServerAnswer::Controlled(all)))
             }
         }
     }
@@ -704,6 +702,15 @@ pub(super) struct ServerOrder {
     pub(super) owner: Option<UserIdentity>,
     pub(super) action: JobAction,
     pub(super) targets: Vec<Proc>,
+}
+
+/// Start of an action that another server asks for.
+#[derive(Debug)]
+pub(super) enum ServerOrderStart {
+    /// The host environment has to control these procs.
+    Accepted { id: ControlId, control: JobControl },
+    /// The other server is answered at once.
+    Over(Action),
 }
 
 /// A request with its requester, name, mail and directives.

@@ -310,7 +310,8 @@ impl Gate {
         }
     }
 
-    fn number(&mut self) -> DecisionId {
+    /// Returns the number of the next decision.
+    pub(in crate::server) fn number(&mut self) -> DecisionId {
         self.next += 1;
         DecisionId(self.next)
     }
