@@ -642,6 +642,7 @@ impl ServerState {
             let owner = self.clients.identity(proc).map(|owner| owner.uid);
             proc.rank.is_valid()
                 && self.clients.route_to(proc) == Some(NodeRoute::HostEnvironment)
+                && !self.groups.is_of_other(self.groups.me(), proc)
                 && reporter.is_none_or(|reporter| {
                     let uid = reporter.map(|reporter| reporter.uid);
                     uid == Some(0) || (uid.is_some() && uid == owner)

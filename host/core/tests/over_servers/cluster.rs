@@ -5,7 +5,7 @@ use crate::carried::carried;
 use peal_core::{
     MonotonicTime,
     group::ServerId,
-    job::{JobSpec, NodeRanks},
+    job::{JobPlacement, JobSpec, NodeRanks, NodeRoute},
     job_control::ControlResult,
     server::{
         Action, ControlForServer, EventBudget, InterServerMessage, MessageRefusal, MissedEvents,
@@ -309,6 +309,11 @@ impl Cluster {
 
     /// Adds a job to the servers that have its procs, in any order, and connects all procs.
     pub fn add_job(&mut self, nspace: &str, placement: &[(u32, &[u32])]) {
+        self.add_routed_job(nspace, placement, NodeRoute::Servers);
+    }
+
+    /// Adds a job whose procs of other nodes are reached in this way.
+    pub fn add_routed_job(&mut self, nspace: &str, placement: &[(u32, &[u32])], route: NodeRoute) {
         let nspace = Nspace::new(nspace).unwrap();
         let nodes: Vec<NodeRanks> = placement
             .iter()
@@ -321,7 +326,11 @@ impl Cluster {
         self.random.shuffle(&mut order);
         for server in order {
             let hostname = format!("n{server}");
-            let spec = JobSpec::on_nodes(nspace.clone(), nodes.clone(), hostname, USER).unwrap();
+            let spec = JobSpec::on_nodes(nspace.clone(), nodes.clone(), hostname, USER);
+            let mut spec = spec.unwrap();
+            if let JobPlacement::Registered(job) = &mut spec.placement {
+                Arc::make_mut(job).route = route;
+            }
             self.step(ServerId(server), |server, _| server.add_job(spec));
         }
         for (server, ranks) in placement {

@@ -6,10 +6,11 @@ use peal_core::{
         GroupDecision, GroupFailure, GroupKey, GroupMessage, GroupName, GroupOperation,
         GroupTransition, JobSummary, Participation, ServerId,
     },
+    job::NodeRoute,
     rank_ranges::RankRanges,
     server::{
-        FenceContribution, InterServerMessage, MessageRefusal, ModexMessage, PutSnapshot,
-        ServerRequestMessage, StateSettings,
+        EventBudget, FenceContribution, InterServerMessage, MessageRefusal, ModexMessage,
+        PutSnapshot, ServerRequestMessage, StateSettings,
     },
     server_fences::{FenceMessage, FenceRound},
     user_scope::UserScope,
@@ -328,4 +329,29 @@ fn unknown_jobs_are_not_visible_beside_other_servers() {
     };
     assert_eq!(refused(&mut cluster, 4, 2, other), None);
     assert_eq!(answer(&mut cluster, "theirs"), denied);
+}
+
+/// A launcher reports the end of a proc on all nodes. The server that has the proc reports it, too.
+#[test]
+fn end_of_a_proc_of_another_server_is_reported_by_that_one() {
+    let mut cluster = Cluster::new(3, 1, &StateSettings::default());
+    let placement: &[(u32, &[u32])] = &[(2, &[0]), (3, &[1])];
+    cluster.add_routed_job("job", placement, NodeRoute::HostEnvironment);
+    cluster.deliver_all();
+    let affected = Value::Proc(proc("job", 1));
+    let aborted = Arc::new(Event {
+        code: code::PMIX_ERR_PROC_ABORTED,
+        source: None,
+        range: Range::Namespace,
+        infos: vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, affected)],
+    });
+    let allowance = EventBudget::new(0);
+    cluster.step(ServerId(2), |server, now| {
+        server.distributed(aborted, UserScope::User(USER.uid), allowance, now)
+    });
+    cluster.deliver_all();
+    assert_eq!(cluster.refused, []);
+    cluster.die(&proc("job", 1));
+    cluster.deliver_all();
+    assert_eq!(cluster.refused, []);
 }
