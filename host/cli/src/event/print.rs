@@ -1,6 +1,6 @@
 //! Events as lines, for people and for programs. Texts of programs and components are escaped, so
 //! that they cannot end a line or move the cursor.
-use crate::units;
+use crate::{args::EventWatch, units};
 use peal_model::{NodeName, counted};
 use peal_server::admin::{
     ChainOwner, WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus,
@@ -27,9 +27,11 @@ pub enum EventFormat {
 }
 
 impl EventFormat {
-    /// Returns the format for people at standard output.
-    pub fn for_people() -> EventFormat {
-        if io::stdout().is_terminal() {
+    /// Returns the format that these arguments ask for at standard output.
+    pub fn of(args: &EventWatch) -> EventFormat {
+        if args.json {
+            EventFormat::Json
+        } else if io::stdout().is_terminal() {
             EventFormat::Colored
         } else {
             EventFormat::Plain

@@ -36,6 +36,7 @@ enum WatchItem {
 /// Prints events until the count is reached, the reader closes the pipe, a signal comes, or the
 /// server is lost.
 pub async fn watch(args: EventWatch) -> Result<ExitCode> {
+    let form = EventFormat::of(&args);
     let EventWatch {
         server,
         socket,
@@ -43,15 +44,10 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         codes,
         count,
         as_tool: is_tool,
-        json,
+        json: _,
         cluster: _,
     } = args;
     let settings = tool_settings(server)?;
-    let form = if json {
-        EventFormat::Json
-    } else {
-        EventFormat::for_people()
-    };
     let (sender, items) = mpsc::channel(MAX_QUEUED_ITEMS);
     // The admin socket comes first: only there a watcher receives the results of handlers, which
     // never cross the wire.

@@ -38,13 +38,9 @@ enum NodeItem {
 
 /// Prints events until the count is reached, the reader closes the pipe or a signal comes.
 pub(super) fn run(args: EventWatch) -> Result<ExitCode> {
+    let form = EventFormat::of(&args);
     let access = access(args.config)?;
     let codes: Vec<i32> = args.codes.iter().map(|code| code.0).collect();
-    let form = if args.json {
-        EventFormat::Json
-    } else {
-        EventFormat::for_people()
-    };
     node::as_tool(async {
         let link = NatsLink::connect(&access).await?;
         let (sender, items) = mpsc::channel(MAX_QUEUED);

@@ -6,6 +6,7 @@
 use super::{
     Action, ControlForServer, MessageRefusal, ServerContext, ServerState, Upcall,
     control::{ServerOrder, ServerOrderStart},
+    policy_gate::GatedRequester,
 };
 use crate::{
     MonotonicTime,
@@ -14,8 +15,8 @@ use crate::{
     server_message::{InterServerMessage, bytes_of_procs},
 };
 use peal_model::{
-    Info, JobControlSubject, Nspace, PolicyRequest, PolicySubject, Proc, Query, Size, Status,
-    UserIdentity, Value, code, key, rank,
+    Info, JobControlSubject, Nspace, PolicySubject, Proc, Query, Size, Status, UserIdentity, Value,
+    code, key, rank,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -528,32 +529,27 @@ impl ServerState {
             action,
             targets,
         };
-        let (requester, from) = (order.requester.clone(), order.reply.server);
-        Ok(
-            match self.controls.accept_for_server(&self.clients, order) {
-                ServerOrderStart::Over(answer) => vec![answer],
-                ServerOrderStart::Accepted { id, control } => {
-                    let subject = JobControlSubject {
-                        directives: vec![control.action.directive()],
-                    };
-                    let request = PolicyRequest {
-                        subject: PolicySubject::JobControl(subject),
-                        requester,
-                        identity: owner,
-                        groups: Arc::new([]),
-                        server: self.clients.server(),
-                        targets: self.clients.targets(&control.targets),
-                    };
-                    vec![Action::Upcall(Upcall::ControlForServer(ControlForServer {
-                        id,
-                        number: self.gate.number(),
-                        from,
-                        request: Arc::new(request),
-                        control,
-                    }))]
-                }
-            },
-        )
+        let requester = GatedRequester {
+            proc: order.requester.clone(),
+            identity: owner,
+            groups: Arc::new([]),
+        };
+        let (id, control) = match self.controls.accept_for_server(&self.clients, order) {
+            ServerOrderStart::Accepted { id, control } => (id, control),
+            ServerOrderStart::Over(answer) => return Ok(vec![answer]),
+        };
+        let subject = PolicySubject::JobControl(JobControlSubject {
+            directives: vec![control.action.directive()],
+        });
+        let request = self.policy_request(subject, requester, &control.targets);
+        let control = ControlForServer {
+            id,
+            number: self.gate.number(),
+            from: reply.server,
+            request: Arc::new(request),
+            control,
+        };
+        Ok(vec![Action::Upcall(Upcall::ControlForServer(control))])
     }
 
     fn query_for_server(

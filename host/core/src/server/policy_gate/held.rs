@@ -83,12 +83,12 @@ impl GatedSpawn {
 
 /// A requester, as the policies of its request see it.
 #[derive(Debug)]
-pub(super) struct GatedRequester {
+pub(in crate::server) struct GatedRequester {
     /// None for a tool without a name, and for the site's modules.
-    pub(super) proc: Option<Proc>,
-    pub(super) identity: Option<UserIdentity>,
+    pub(in crate::server) proc: Option<Proc>,
+    pub(in crate::server) identity: Option<UserIdentity>,
     /// The Unix groups of its process; empty for a handler.
-    pub(super) groups: Arc<[UnixGroup]>,
+    pub(in crate::server) groups: Arc<[UnixGroup]>,
 }
 
 /// A held request, event or registration, with its requester.

@@ -12,12 +12,12 @@ mod weight;
 pub use self::denial::Denial;
 use self::{
     denial::{DenialRecipient, DenialReply, deny},
-    held::{GateLoad, GatedOperation, GatedRequest, GatedRequester, GatedSpawn},
+    held::{GateLoad, GatedOperation, GatedRequest, GatedSpawn},
     weight::bytes_of,
 };
 pub(super) use self::{
     groups::{is_formed, named_in},
-    held::Gate,
+    held::{Gate, GatedRequester},
     request_targets::{RequestTargets, targets_of},
 };
 use super::{
@@ -372,7 +372,7 @@ impl ServerState {
     }
 
     /// Returns a request as its policies see it. It concerns `procs`.
-    fn policy_request(
+    pub(super) fn policy_request(
         &self,
         subject: PolicySubject,
         requester: GatedRequester,
