@@ -1,12 +1,14 @@
 //! Checks of a NATS server: whether it is fit for a cluster, and whether it keeps nodes apart.
 use crate::{
+    difference::SettingDifference,
     link::NatsLink,
-    streams::{ClusterStream, StreamDifference, difference, lacks_jetstream},
+    sequenced::{self, FoundConsumer, SEQUENCED},
+    streams::{ClusterStream, difference, lacks_jetstream},
     subjects::ClusterSubject,
 };
 use async_nats::{
     Event, ServerError,
-    jetstream::{self, ErrorCode, context::GetStreamErrorKind},
+    jetstream::{self, ErrorCode, context::GetStreamErrorKind, stream::Stream},
 };
 use futures_util::StreamExt;
 use peal_model::NodeName;
@@ -69,6 +71,30 @@ pub enum ServerProblem {
         /// Name of the setting.
         setting: &'static str,
         /// Value of the stream.
+        value: String,
+        /// Value that a cluster needs.
+        expected: String,
+    },
+    /// Consumer that was not set up.
+    #[error(
+        "consumer {consumer} of stream {stream} does not exist; `peal cluster init --apply` creates it"
+    )]
+    MissingConsumer {
+        /// Name of the stream.
+        stream: String,
+        /// Name of the consumer.
+        consumer: String,
+    },
+    /// Consumer with other settings.
+    #[error("consumer {consumer} of stream {stream} has {setting} = {value}; {expected} is right")]
+    ConsumerDiffers {
+        /// Name of the stream.
+        stream: String,
+        /// Name of the consumer.
+        consumer: String,
+        /// Name of the setting.
+        setting: &'static str,
+        /// Value of the consumer.
         value: String,
         /// Value that a cluster needs.
         expected: String,
@@ -296,7 +322,7 @@ async fn read_stream(
     let info = found.cached_info();
     let expected = stream.config(&link.subjects, info.config.num_replicas);
     let problem = difference(&info.config, &expected).map(
-        |StreamDifference {
+        |SettingDifference {
              setting,
              value,
              expected,
@@ -307,6 +333,10 @@ async fn read_stream(
             expected,
         },
     );
+    let problem = match problem {
+        None if stream == ClusterStream::Members => consumer_problem(link, &found).await?,
+        problem => problem,
+    };
     let followers = info.cluster.iter().flat_map(|cluster| &cluster.replicas);
     let stored = StoredStream {
         name: name.clone(),
@@ -325,6 +355,33 @@ async fn read_stream(
             .collect(),
     };
     Ok((stored, problem))
+}
+
+/// Returns the problem of the consumer of the stream of members.
+async fn consumer_problem(
+    link: &NatsLink,
+    members: &Stream,
+) -> Result<Option<ServerProblem>, ServerProblem> {
+    let stream = link.subjects.stream_name(ClusterStream::Members);
+    let consumer = SEQUENCED.to_owned();
+    let found = sequenced::find(members, &link.subjects)
+        .await
+        .map_err(|_| silent(link, &format!("a request for consumer {consumer}")))?;
+    Ok(match found {
+        FoundConsumer::Fit => None,
+        FoundConsumer::Missing => Some(ServerProblem::MissingConsumer { stream, consumer }),
+        FoundConsumer::Differs(SettingDifference {
+            setting,
+            value,
+            expected,
+        }) => Some(ServerProblem::ConsumerDiffers {
+            stream,
+            consumer,
+            setting,
+            value,
+            expected,
+        }),
+    })
 }
 
 fn silent(link: &NatsLink, request: &str) -> ServerProblem {

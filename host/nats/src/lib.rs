@@ -25,8 +25,8 @@
 //!
 //! A NATS server lets a node publish only where the node is the named sender. It answers requests of
 //! JetStream to any subject that the requester names, without regard to permissions. Nodes may make only
-//! requests whose answers are JSON, which no message of Peal is: with `DIRECT.GET` or a consumer a node
-//! could have its own bytes published as another, and have streams deleted
+//! requests whose answers are JSON, which no message of Peal is: with `DIRECT.GET` or a consumer of its own
+//! a node could have its own bytes published as another, and have streams deleted
 //! (`tests/nats/permissions.rs`).
 
 mod answering;
@@ -34,6 +34,7 @@ mod asking;
 mod authority;
 mod check;
 mod deployment;
+mod difference;
 mod files;
 mod keys;
 mod link;
@@ -42,6 +43,7 @@ mod network;
 mod permissions;
 mod records;
 mod seals;
+mod sequenced;
 mod server_config;
 mod site;
 mod stored_seals;

@@ -5,16 +5,17 @@ use crate::{
     link::{ClusterAccess, NatsLink},
     records::{ReadStep, RecordReader, RecordWriter, StoredRecord},
     seals::SealQueue,
+    sequenced::position,
     streams::ClusterStream,
     subjects::ClusterSubject,
     view::{ClusterStanding, ClusterView},
 };
-use async_nats::{Event, Message, Subscriber, header::NATS_SEQUENCE};
+use async_nats::{Event, Message, Subscriber};
 use futures_util::{FutureExt, Stream, StreamExt, stream::SelectAll};
 use peal_cluster::{
     ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
-    JoinedServer, JoiningServer, LeaveFuture, ProtocolVersion, RecordPosition, RefusedSender,
-    ServerKind, ServerNetwork, ServerNotice, ServerTransport,
+    JoinedServer, JoiningServer, LeaveFuture, ProtocolVersion, RefusedSender, ServerKind,
+    ServerNetwork, ServerNotice, ServerTransport,
 };
 use peal_core::{
     MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
@@ -588,7 +589,7 @@ impl NetworkTask {
     fn all_sequenced(&self, session: &mut Session) -> Option<TokioInstant> {
         if session.reader.is_reading() {
             let first = session.first_sequenced.as_ref();
-            if let Some(at) = first.and_then(sequence) {
+            if let Some(at) = first.and_then(position) {
                 session.reader.end_before(at);
             }
             return None;
@@ -628,18 +629,14 @@ impl NetworkTask {
         let subject = session.link.subjects.parse(&message.subject);
         let (
             Some(at),
-            Ok(
-                ClusterSubject::SequencedMember { node: writer }
-                | ClusterSubject::SequencedVerdict { by: writer },
-            ),
-        ) = (sequence(message), subject)
+            Ok(ClusterSubject::Member { node: writer } | ClusterSubject::Verdict { by: writer }),
+        ) = (position(message), subject)
         else {
             self.refuse_subject(&message.subject);
             return RecordArrival::InOrder;
         };
         let mut state = self.shared.state();
-        let position = state.position();
-        if at.0 > position.0.saturating_add(1) {
+        if at.0 > state.position().0.saturating_add(1) {
             return RecordArrival::AfterOthers;
         }
         let now = self.shared.now();
@@ -863,10 +860,4 @@ fn join_time(connection: Duration) -> TokioInstant {
 /// Returns a message that is there already.
 fn ready(messages: &mut (impl Stream<Item = Message> + Unpin)) -> Option<Message> {
     messages.next().now_or_never().flatten()
-}
-
-/// Returns the position of a republished record.
-fn sequence(message: &Message) -> Option<RecordPosition> {
-    let header = message.headers.as_ref()?.get(NATS_SEQUENCE)?;
-    header.as_str().parse().ok().map(RecordPosition)
 }

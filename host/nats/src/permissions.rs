@@ -26,8 +26,8 @@ pub struct SubjectPermissions {
 
 impl SubjectPermissions {
     /// Returns the permissions of a node. It publishes only where it is the named sender, and reads
-    /// streams by requests whose answers it does not choose: neither `DIRECT.GET` nor consumers, whose
-    /// answers hold the bytes of a stored message and go to any subject.
+    /// streams by requests whose answers it does not choose: neither `DIRECT.GET` nor consumers of its own,
+    /// whose answers hold the bytes of a stored message and go to any subject.
     /// Only a deployer publishes records of the deployment of modules.
     pub fn of_node(
         subjects: &ClusterSubjects,
@@ -52,6 +52,7 @@ impl SubjectPermissions {
         for stream in ClusterStream::ALL {
             publish.extend(subjects.reads(stream));
         }
+        publish.push(subjects.reads_consumer());
         SubjectPermissions {
             publish,
             subscribe: vec![
@@ -71,6 +72,7 @@ impl SubjectPermissions {
             publish: ClusterStream::ALL
                 .into_iter()
                 .flat_map(|stream| subjects.set_up(stream))
+                .chain(subjects.set_up_consumer())
                 .collect(),
             subscribe: vec![subjects.administration()],
         }

@@ -1,6 +1,8 @@
 //! Streams of a cluster: their settings, and how the administrator sets them up.
 use crate::{
+    difference::{SettingDifference, first_difference},
     link::{LinkError, administrator},
+    sequenced::{self, FoundConsumer, SEQUENCED},
     site::ClusterSite,
     subjects::ClusterSubjects,
 };
@@ -75,20 +77,12 @@ impl ClusterStream {
             ..Config::default()
         };
         match self {
-            ClusterStream::Members => {
-                let (source, destination) = subjects.republished();
-                Config {
-                    max_messages_per_subject: MAX_MEMBER_MESSAGES,
-                    max_message_size: MAX_MEMBER_BYTES,
-                    discard: DiscardPolicy::Old,
-                    republish: Some(Republish {
-                        source,
-                        destination,
-                        headers_only: false,
-                    }),
-                    ..common
-                }
-            }
+            ClusterStream::Members => Config {
+                max_messages_per_subject: MAX_MEMBER_MESSAGES,
+                max_message_size: MAX_MEMBER_BYTES,
+                discard: DiscardPolicy::Old,
+                ..common
+            },
             ClusterStream::Seals => Config {
                 max_messages_per_subject: ClusterStream::MAX_SEALS,
                 max_message_size: MAX_SEAL_BYTES,
@@ -125,30 +119,11 @@ impl ClusterStream {
     }
 }
 
-/// Setting of a stream that is not as it should be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct StreamDifference {
-    /// Name in the configuration of a stream.
-    pub(crate) setting: &'static str,
-    pub(crate) value: String,
-    pub(crate) expected: String,
-}
-
 /// Returns the first setting in which a stream differs, the number of its replicas apart.
-pub(crate) fn difference(found: &Config, expected: &Config) -> Option<StreamDifference> {
-    /// Compares the fields under their names.
-    macro_rules! compare {
-        ($($field:ident),+) => { $(
-            if found.$field != expected.$field {
-                return Some(StreamDifference {
-                    setting: stringify!($field),
-                    value: format!("{:?}", found.$field),
-                    expected: format!("{:?}", expected.$field),
-                });
-            }
-        )+ };
-    }
-    compare!(
+pub(crate) fn difference(found: &Config, expected: &Config) -> Option<SettingDifference> {
+    first_difference!(
+        found,
+        expected,
         subjects,
         retention,
         storage,
@@ -173,9 +148,8 @@ pub(crate) fn difference(found: &Config, expected: &Config) -> Option<StreamDiff
         max_message_size,
         max_messages,
         max_bytes,
-        max_age
-    );
-    None
+        max_age,
+    )
 }
 
 /// Error of setting up the streams.
@@ -203,6 +177,22 @@ pub enum StreamSetupError {
         /// Value that a cluster needs.
         expected: String,
     },
+    /// Consumer of a stream that exists with other settings.
+    #[error(
+        "consumer {consumer} of stream {stream} has {setting} = {value}; a cluster needs {expected}. Delete the consumer on a NATS server and repeat the command"
+    )]
+    ConsumerDiffers {
+        /// Name of the stream.
+        stream: String,
+        /// Name of the consumer.
+        consumer: String,
+        /// Name of the setting.
+        setting: &'static str,
+        /// Value that was found.
+        value: String,
+        /// Value that a cluster needs.
+        expected: String,
+    },
     /// Request that failed otherwise.
     #[error("cannot set up stream {stream}: {reason}")]
     Request {
@@ -222,6 +212,8 @@ pub enum AppliedStream {
     Kept(String),
     /// The stream was there and is stored on another number of NATS servers now.
     Replicated(String),
+    /// The stream was there without its consumer, which was created.
+    Completed(String),
 }
 
 /// Creates the streams of a cluster, or checks the settings of those that exist.
@@ -231,15 +223,56 @@ pub enum AppliedStream {
 /// Fails without a connection, without JetStream, and for a stream that has other settings.
 pub async fn apply_streams(site: &ClusterSite) -> Result<Vec<AppliedStream>, StreamSetupError> {
     let client = administrator(site).await?;
+    let subjects = ClusterSubjects::new(site.name.clone());
     let mut applied = Vec::new();
     for stream in ClusterStream::ALL {
-        let mut config = stream.config(&ClusterSubjects::new(site.name.clone()), site.replicas());
-        if stream == ClusterStream::Members {
-            config.first_sequence = first_sequence();
+        let mut config = stream.config(&subjects, site.replicas());
+        if stream != ClusterStream::Members {
+            applied.push(apply(&client, config).await?);
+            continue;
         }
-        applied.push(apply(&client, config).await?);
+        config.first_sequence = first_sequence();
+        let stream = apply(&client, config).await?;
+        applied.push(apply_consumer(&client, &subjects, stream).await?);
     }
     Ok(applied)
+}
+
+/// Creates the consumer of the stream of members, or checks the settings of the one that exists.
+async fn apply_consumer(
+    client: &Client,
+    subjects: &ClusterSubjects,
+    applied: AppliedStream,
+) -> Result<AppliedStream, StreamSetupError> {
+    let name = subjects.stream_name(ClusterStream::Members);
+    let failed = |reason: String| StreamSetupError::Request {
+        stream: name.clone(),
+        reason,
+    };
+    let context = jetstream::new(client.clone());
+    let stream = context.get_stream(&name).await;
+    let stream = stream.map_err(|error| failed(error.to_string()))?;
+    match sequenced::find(&stream, subjects).await.map_err(failed)? {
+        FoundConsumer::Fit => Ok(applied),
+        FoundConsumer::Missing => {
+            sequenced::create(&stream, subjects).await.map_err(failed)?;
+            Ok(match applied {
+                AppliedStream::Kept(name) => AppliedStream::Completed(name),
+                other => other,
+            })
+        }
+        FoundConsumer::Differs(SettingDifference {
+            setting,
+            value,
+            expected,
+        }) => Err(StreamSetupError::ConsumerDiffers {
+            stream: name,
+            consumer: SEQUENCED.to_owned(),
+            setting,
+            value,
+            expected,
+        }),
+    }
 }
 
 async fn apply(client: &Client, config: Config) -> Result<AppliedStream, StreamSetupError> {

@@ -11,12 +11,12 @@
 //! | `peal.C.readiness.N` | reports of node N about module sets, stored | N |
 //! | `peal.C.objects.N.D.K` | part K of the object with digest D, stored | N |
 //! | `peal.C.stored.deployments.N`, `peal.C.stored.readiness.N` | what was stored | the NATS server |
-//! | `peal.C.sequenced.members.N`, `peal.C.sequenced.verdicts.N` | what was stored, with its sequence | the NATS server |
+//! | `peal.C.sequenced` | members and verdicts as they are stored, under their own subjects | the NATS server |
 //! | `peal.C.ask.M.N` | requests of node N to node M | N |
 //! | `peal.C.inbox.N.M.T` | answer of node M to request T of node N | M |
 //! | `peal.C.inbox.N.>` | answers of JetStream to node N | the NATS server |
 //! | `peal.C.administration.>` | answers of JetStream to the administrator | the NATS server |
-use crate::streams::ClusterStream;
+use crate::{sequenced::SEQUENCED, streams::ClusterStream};
 use peal_cluster::ObjectId;
 use peal_model::{ClusterName, NodeName};
 use std::fmt;
@@ -79,16 +79,6 @@ pub enum ClusterSubject {
         /// Node that reports about itself.
         node: NodeName,
     },
-    /// Stored join or leave of a node; headers of the message hold its sequence.
-    SequencedMember {
-        /// Node that joined or left.
-        node: NodeName,
-    },
-    /// Stored verdict about other nodes; headers of the message hold its sequence.
-    SequencedVerdict {
-        /// Node that wrote the verdict.
-        by: NodeName,
-    },
     /// Request of a node to another one.
     Ask {
         /// Node that is asked.
@@ -108,8 +98,7 @@ pub enum ClusterSubject {
 }
 
 impl ClusterSubject {
-    /// Returns the node that NATS servers let publish to this subject, or to the one from which the
-    /// message was republished.
+    /// Returns the node that NATS servers let publish to this subject.
     pub fn sender(&self) -> &NodeName {
         match self {
             ClusterSubject::Broadcast { from }
@@ -118,11 +107,8 @@ impl ClusterSubject {
             | ClusterSubject::Answer { from, .. } => from,
             ClusterSubject::Member { node }
             | ClusterSubject::Seal { node }
-            | ClusterSubject::Readiness { node }
-            | ClusterSubject::SequencedMember { node } => node,
-            ClusterSubject::Verdict { by }
-            | ClusterSubject::SequencedVerdict { by }
-            | ClusterSubject::Deployment { by } => by,
+            | ClusterSubject::Readiness { node } => node,
+            ClusterSubject::Verdict { by } | ClusterSubject::Deployment { by } => by,
         }
     }
 }
@@ -138,8 +124,6 @@ impl fmt::Display for ClusterSubject {
             ClusterSubject::Seal { node } => write!(f, "seals.{node}"),
             ClusterSubject::Deployment { by } => write!(f, "deployments.{by}"),
             ClusterSubject::Readiness { node } => write!(f, "readiness.{node}"),
-            ClusterSubject::SequencedMember { node } => write!(f, "sequenced.members.{node}"),
-            ClusterSubject::SequencedVerdict { by } => write!(f, "sequenced.verdicts.{by}"),
             ClusterSubject::Ask { to, from } => write!(f, "ask.{to}.{from}"),
             ClusterSubject::Answer { to, from, request } => {
                 write!(f, "inbox.{to}.{from}.{request}")
@@ -202,8 +186,6 @@ impl ClusterSubjects {
             ["seals", name] => ClusterSubject::Seal { node: node(name)? },
             ["deployments", by] => ClusterSubject::Deployment { by: node(by)? },
             ["readiness", name] => ClusterSubject::Readiness { node: node(name)? },
-            ["sequenced", "members", name] => ClusterSubject::SequencedMember { node: node(name)? },
-            ["sequenced", "verdicts", by] => ClusterSubject::SequencedVerdict { by: node(by)? },
             ["ask", to, from] => ClusterSubject::Ask {
                 to: node(to)?,
                 from: node(from)?,
@@ -237,9 +219,10 @@ impl ClusterSubjects {
         self.named(&format!("from.{node}.to.*"))
     }
 
-    /// Returns the subjects of what the stream of members has stored.
+    /// Returns the subject to which a consumer sends what the stream of members has stored. The messages
+    /// keep their own subjects.
     pub fn sequenced(&self) -> String {
-        self.named("sequenced.*.*")
+        self.named("sequenced")
     }
 
     /// Returns the subjects of requests to one server.
@@ -328,11 +311,6 @@ impl ClusterSubjects {
         (self.named(">"), self.named("stored.>"))
     }
 
-    /// Returns the subjects from which, and to which, stored members and verdicts are republished.
-    pub fn republished(&self) -> (String, String) {
-        (self.named(">"), self.named("sequenced.>"))
-    }
-
     /// Returns the subjects of the requests by which a stream is read: its state, and one message.
     pub fn reads(&self, stream: ClusterStream) -> [String; 2] {
         ["INFO", "MSG.GET"].map(|verb| self.request(verb, stream))
@@ -343,8 +321,23 @@ impl ClusterSubjects {
         ["INFO", "CREATE", "UPDATE"].map(|verb| self.request(verb, stream))
     }
 
+    /// Returns the subject of the requests by which the consumer of the stream of members is read.
+    pub fn reads_consumer(&self) -> String {
+        self.consumer_request("INFO")
+    }
+
+    /// Returns the subjects of the requests by which the administrator sets this consumer up.
+    pub fn set_up_consumer(&self) -> [String; 2] {
+        ["INFO", "CREATE"].map(|verb| self.consumer_request(verb))
+    }
+
     fn request(&self, verb: &str, stream: ClusterStream) -> String {
         format!("{API}.STREAM.{verb}.{}", self.stream_name(stream))
+    }
+
+    fn consumer_request(&self, verb: &str) -> String {
+        let stream = self.stream_name(ClusterStream::Members);
+        format!("{API}.CONSUMER.{verb}.{stream}.{SEQUENCED}")
     }
 
     fn named(&self, rest: &str) -> String {

@@ -78,6 +78,9 @@ fn print_streams(site: &ClusterSite) -> Result<()> {
     for stream in applied {
         match stream {
             AppliedStream::Created(name) => writeln!(out, "stream {name} is created")?,
+            AppliedStream::Completed(name) => {
+                writeln!(out, "stream {name} has its consumer now")?;
+            }
             AppliedStream::Kept(name) => writeln!(out, "stream {name} is as it should be")?,
             AppliedStream::Replicated(name) => writeln!(
                 out,

@@ -52,16 +52,6 @@ fn all() -> Vec<(ClusterSubject, &'static str, &'static str)> {
             "a",
         ),
         (
-            ClusterSubject::SequencedMember { node: node("a") },
-            "peal.site.sequenced.members.a",
-            "a",
-        ),
-        (
-            ClusterSubject::SequencedVerdict { by: node("a") },
-            "peal.site.sequenced.verdicts.a",
-            "a",
-        ),
-        (
             ClusterSubject::Ask {
                 to: node("b"),
                 from: node("a"),
@@ -126,7 +116,8 @@ fn texts_near_a_subject_are_refused() {
         "peal.site",
         "peal.site.from.a",
         "peal.site.from.a.to",
-        "peal.site.sequenced.seals.a",
+        "peal.site.sequenced",
+        "peal.site.sequenced.members.a",
         "peal.site.inbox.a.b.-1",
         "peal.site.inbox.a.b.+1",
         "peal.site.inbox.a.b.01",
@@ -175,13 +166,8 @@ fn patterns_contain_exactly_their_subjects() {
         (subjects.broadcasts(), vec!["peal.site.from.a.all"]),
         (subjects.messages_to(&b), vec!["peal.site.from.a.to.b"]),
         (subjects.messages_from(&a), vec!["peal.site.from.a.to.b"]),
-        (
-            subjects.sequenced(),
-            vec![
-                "peal.site.sequenced.members.a",
-                "peal.site.sequenced.verdicts.a",
-            ],
-        ),
+        // Messages under their own subjects are sent there.
+        (subjects.sequenced(), vec![]),
         (subjects.asks_to(&b), vec!["peal.site.ask.b.a"]),
         (subjects.asks_from(&a), vec!["peal.site.ask.b.a"]),
         (

@@ -135,6 +135,55 @@ async fn missing_and_different_streams_are_named() {
 
 #[needs(nats)]
 #[tokio::test]
+async fn missing_and_different_consumer_is_named_and_made() {
+    let running = RunningSite::start_bare(1, |config| {
+        let users = config["accounts"]["PEAL"]["users"].as_array_mut().unwrap();
+        users[2].as_object_mut().unwrap().remove("permissions");
+    });
+    apply_streams(&running.site).await.unwrap();
+    assert_eq!(problems(&running).await, []);
+    // The second node has every permission here.
+    let b = running.link("b").await;
+    let context = jetstream::new(b.client.clone());
+    let members = context.get_stream("PEAL_site_MEMBERS").await.unwrap();
+    members.delete_consumer("sequenced").await.unwrap();
+    let told = problems(&running).await;
+    let expected = ServerProblem::MissingConsumer {
+        stream: "PEAL_site_MEMBERS".to_owned(),
+        consumer: "sequenced".to_owned(),
+    };
+    assert_eq!(told, [expected]);
+    let applied = apply_streams(&running.site).await.unwrap();
+    let completed = AppliedStream::Completed("PEAL_site_MEMBERS".to_owned());
+    assert_eq!(applied.first(), Some(&completed));
+    assert_eq!(problems(&running).await, []);
+    // Records would come to one node, as frames of another.
+    let elsewhere = jetstream::consumer::push::Config {
+        durable_name: Some("sequenced".to_owned()),
+        deliver_subject: "peal.site.from.b.to.a".to_owned(),
+        deliver_policy: jetstream::consumer::DeliverPolicy::New,
+        ack_policy: jetstream::consumer::AckPolicy::None,
+        ..Default::default()
+    };
+    members.update_consumer(elsewhere).await.unwrap();
+    let difference = "consumer sequenced of stream PEAL_site_MEMBERS has deliver_subject = Some(\"peal.site.from.b.to.a\")";
+    let told: Vec<String> = problems(&running)
+        .await
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        told,
+        [format!(
+            "{difference}; Some(\"peal.site.sequenced\") is right"
+        )]
+    );
+    let error = apply_streams(&running.site).await.unwrap_err().to_string();
+    assert!(error.starts_with(difference), "{error}");
+}
+
+#[needs(nats)]
+#[tokio::test]
 async fn keys_names_and_certificates_of_others_are_refused() {
     let running = RunningSite::start(1).await;
     let other = RunningSite::start(1).await;

@@ -57,8 +57,7 @@ async fn node_cannot_publish_as_another_or_change_streams() {
         "peal.site.objects.b.0.0",
         "peal.site.stored.deployments.a",
         "peal.site.stored.readiness.b",
-        "peal.site.sequenced.members.a",
-        "peal.site.sequenced.verdicts.b",
+        "peal.site.sequenced",
         "peal.site.ask.a.b",
         "peal.site.inbox.a.b.1",
         "peal.site.inbox.b.c.1",
@@ -77,6 +76,10 @@ async fn node_cannot_publish_as_another_or_change_streams() {
         "$JS.API.DIRECT.GET.PEAL_site_MEMBERS.peal.site.members.a",
         "$JS.API.CONSUMER.CREATE.PEAL_site_MEMBERS",
         "$JS.API.CONSUMER.CREATE.PEAL_site_MEMBERS.c",
+        "$JS.API.CONSUMER.CREATE.PEAL_site_MEMBERS.sequenced",
+        "$JS.API.CONSUMER.DELETE.PEAL_site_MEMBERS.sequenced",
+        "$JS.API.CONSUMER.PAUSE.PEAL_site_MEMBERS.sequenced",
+        "$JS.API.CONSUMER.RESET.PEAL_site_MEMBERS.sequenced",
         "$JS.API.CONSUMER.DURABLE.CREATE.PEAL_site_MEMBERS.c",
         "$JS.API.CONSUMER.MSG.NEXT.PEAL_site_MEMBERS.c",
         "$JS.API.INFO",
@@ -185,20 +188,12 @@ async fn members_and_verdicts_are_stored_in_one_sequence() {
     let (a, b) = (running.link("a").await, running.link("b").await);
     let mut sequenced = subscribed(&b, b.subjects.sequenced()).await;
     let written = [
-        (
-            &a,
-            ClusterSubject::Member { node: node("a") },
-            ClusterSubject::SequencedMember { node: node("a") },
-        ),
-        (
-            &b,
-            ClusterSubject::Verdict { by: node("b") },
-            ClusterSubject::SequencedVerdict { by: node("b") },
-        ),
+        (&a, ClusterSubject::Member { node: node("a") }),
+        (&b, ClusterSubject::Verdict { by: node("b") }),
     ];
     // The first position is the time at which the stream was made.
     let (_, before) = state(&a, ClusterStream::Members).await;
-    for (last, (link, subject, republished)) in (before..).zip(written) {
+    for (last, (link, subject)) in (before..).zip(written) {
         let text = link.subjects.text(&subject);
         let context = jetstream::new(link.client.clone());
         let store = |last| {
@@ -212,12 +207,10 @@ async fn members_and_verdicts_are_stored_in_one_sequence() {
         assert!(store(last + 5).await.is_err());
         assert_eq!(store(last).await.unwrap().sequence, last + 1);
         let message = next(&mut sequenced).await;
-        assert_eq!(b.subjects.parse(&message.subject), Ok(republished));
-        let headers = message.headers.unwrap();
-        assert_eq!(
-            headers.get("Nats-Sequence").unwrap().as_str(),
-            (last + 1).to_string()
-        );
+        assert_eq!(b.subjects.parse(&message.subject), Ok(subject));
+        let reply = message.reply.unwrap();
+        let expected = format!("$JS.ACK.PEAL_site_MEMBERS.sequenced.1.{}.", last + 1);
+        assert!(reply.starts_with(&expected), "{reply}");
         let [_, get] = a.subjects.reads(ClusterStream::Members);
         let stored = answer(&a.client, &get, &format!("{{\"seq\":{}}}", last + 1)).await;
         assert_eq!(stored["message"]["subject"], text.as_str());

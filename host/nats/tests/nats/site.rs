@@ -87,11 +87,12 @@ fn node_has_exactly_the_permissions_that_it_needs() {
                 "$JS.API.STREAM.MSG.GET.PEAL_site_MODULES",
                 "$JS.API.STREAM.INFO.PEAL_site_OBJECTS",
                 "$JS.API.STREAM.MSG.GET.PEAL_site_OBJECTS",
+                "$JS.API.CONSUMER.INFO.PEAL_site_MEMBERS.sequenced",
             ],
             "subscribe": [
                 "peal.site.from.*.all",
                 "peal.site.from.*.to.a",
-                "peal.site.sequenced.*.*",
+                "peal.site.sequenced",
                 "peal.site.stored.*.*",
                 "peal.site.ask.a.*",
                 "peal.site.inbox.a.>",
