@@ -47,6 +47,7 @@ mod sequenced;
 mod server_config;
 mod site;
 mod stored_seals;
+mod storing;
 mod streams;
 mod subjects;
 mod view;

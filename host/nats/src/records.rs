@@ -1,10 +1,11 @@
 //! Reading of streams of records, and writing of the one sequence of joins, leaves and verdicts.
 use crate::{
+    storing::StoredOnce,
     streams::ClusterStream,
     subjects::{ClusterSubject, ClusterSubjects},
 };
 use async_nats::{
-    Client, HeaderMap,
+    Client,
     datetime::DateTime,
     jetstream::{
         self,
@@ -359,20 +360,17 @@ impl WriterTask {
             Ok(bytes) => bytes,
             Err(error) => return tracing::error!(%error, "record of the cluster not written"),
         };
-        // The stream stores a repeated record once.
-        let mut headers = HeaderMap::new();
         self.written += 1;
-        headers.insert("Nats-Msg-Id", format!("{:016x}-{}", self.run, self.written));
+        let id = format!("{:016x}-{}", self.run, self.written);
+        let message = StoredOnce {
+            subject,
+            id: &id,
+            bytes: &bytes,
+        };
         let connection = *self.connection.borrow();
         loop {
-            let sent = self.context.publish_with_headers(
-                subject.clone(),
-                headers.clone(),
-                bytes.clone().into(),
-            );
-            let stored = async { sent.await?.await };
-            match stored.await {
-                Ok(_) => return,
+            match message.store(&self.context).await {
+                Ok(()) => return,
                 Err(error) => tracing::debug!(%error, "record of the cluster not stored yet"),
             }
             tokio::select! {

@@ -1,11 +1,12 @@
 //! Seals of the audit trail of a node on their way into the stream of seals, where nobody may delete them.
 use crate::{
     network::Shared,
+    storing::{StoreError, StoredOnce},
     streams::ClusterStream,
     subjects::{ClusterSubject, ClusterSubjects},
 };
 use async_nats::{
-    Client, HeaderMap,
+    Client,
     jetstream::{self, ErrorCode},
 };
 use peal_cluster::{SealCounts, SealLimits, SealOutbox, TrailSeal};
@@ -115,10 +116,15 @@ impl SealQueue {
             };
             // Nodes may have copies of one trail.
             let id = format!("{prefix}-{}", seal.id);
-            match store(&context, &subject, &id, &seal.line).await {
+            let message = StoredOnce {
+                subject: &subject,
+                id: &id,
+                bytes: seal.line.as_bytes(),
+            };
+            match message.store(&context).await {
                 Ok(()) => self.stored(&seal),
-                Err(reason) => {
-                    self.refused(reason);
+                Err(error) => {
+                    self.refused(SealRefusal::of(&error));
                     sleep(RETRY_EACH).await;
                 }
             }
@@ -172,32 +178,21 @@ enum SealRefusal {
     Refused(String),
 }
 
-/// Stores a seal, of which an earlier attempt may have been stored.
-async fn store(
-    context: &jetstream::Context,
-    subject: &str,
-    id: &str,
-    line: &str,
-) -> Result<(), SealRefusal> {
-    let mut headers = HeaderMap::new();
-    headers.insert("Nats-Msg-Id", id);
-    let sent = context.publish_with_headers(subject.to_owned(), headers, line.to_owned().into());
-    match async { sent.await?.await }.await {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let answer = error
-                .source()
-                .and_then(|source| source.downcast_ref::<jetstream::Error>());
-            Err(match answer {
-                Some(answer) if answer.error_code() == ErrorCode(SUBJECT_IS_FULL) => {
-                    SealRefusal::Refused(format!(
-                        "the stream has as many seals of this node as it may ({})",
-                        ClusterStream::MAX_SEALS
-                    ))
-                }
-                Some(answer) => SealRefusal::Refused(answer.to_string()),
-                None => SealRefusal::Away(error.to_string()),
-            })
+impl SealRefusal {
+    fn of(error: &StoreError) -> SealRefusal {
+        let answer = match error {
+            StoreError::Publish(error) => error.source(),
+            StoreError::Read(_) | StoreError::Random(_) => None,
+        };
+        match answer.and_then(|source| source.downcast_ref::<jetstream::Error>()) {
+            Some(answer) if answer.error_code() == ErrorCode(SUBJECT_IS_FULL) => {
+                SealRefusal::Refused(format!(
+                    "the stream has as many seals of this node as it may ({})",
+                    ClusterStream::MAX_SEALS
+                ))
+            }
+            Some(answer) => SealRefusal::Refused(answer.to_string()),
+            None => SealRefusal::Away(error.to_string()),
         }
     }
 }

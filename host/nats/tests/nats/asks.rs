@@ -1,5 +1,6 @@
 //! Requests of a node to others, and seals of its audit trail, by the real NATS server.
 use crate::support::{PATIENCE, RunningSite, node, settle};
+use async_nats::{HeaderMap, jetstream};
 use peal_cluster::{
     AskFailure, ClusterServerSettings, JoinedServer, RefusedSender, SealCounts, SealLimits,
     ServerKind, ServerNetwork, ServerTransport, TrailSeal,
@@ -79,6 +80,11 @@ struct Member {
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
 async fn member(running: &RunningSite, name: &str) -> Member {
+    // Each join is that of another process.
+    member_of_run(running, name, RUNS.fetch_add(1, Ordering::Relaxed)).await
+}
+
+async fn member_of_run(running: &RunningSite, name: &str, run: u64) -> Member {
     let limits = SealLimits {
         burst: 8,
         interval: Duration::from_secs(3600),
@@ -88,8 +94,7 @@ async fn member(running: &RunningSite, name: &str) -> Member {
         running.access(name),
         ClusterServerSettings::default(),
         "test".to_owned(),
-        // Each join is that of another process.
-        RUNS.fetch_add(1, Ordering::Relaxed),
+        run,
     )
     .sealing(seals.clone());
     network.service().begin(Arc::new(Echo));
@@ -269,6 +274,39 @@ async fn seals_are_stored_once_each_and_after_an_absence() {
     let counts = sealed_nodes(&link).await.unwrap();
     let count = lines(&running, "a").await.len() as u64;
     assert_eq!(counts, BTreeMap::from([(node("a"), count)]));
+}
+
+/// All nodes share the ids by which JetStream recognizes repeated messages.
+#[needs(nats)]
+#[tokio::test]
+async fn node_cannot_have_records_of_another_dropped_as_repeated() {
+    let running = RunningSite::start(1).await;
+    let b = running.link("b").await;
+    let run = u64::MAX;
+    for (subject, id, stored) in [
+        (
+            ClusterSubject::Member { node: node("b") },
+            format!("{run:016x}-1"),
+            "junk",
+        ),
+        (
+            ClusterSubject::Seal { node: node("b") },
+            "a-id-1".to_owned(),
+            // The same bytes under another name are another message.
+            "seal 1",
+        ),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", id);
+        let context = jetstream::new(b.client.clone());
+        let subject = b.subjects.text(&subject);
+        let sent = context.publish_with_headers(subject, headers, stored.into());
+        assert!(!sent.await.unwrap().await.unwrap().duplicate);
+    }
+    let Member { seals, .. } = member_of_run(&running, "a", run).await;
+    seals.add(seal(1));
+    stored(&seals, 1).await;
+    assert_eq!(lines(&running, "a").await, ["seal 1"]);
 }
 
 #[needs(nats)]
