@@ -18,14 +18,14 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tikv_jemallocator::Jemalloc;
 use tokio::{runtime::Handle, time::sleep};
 use usage::ProcessUsage;
 
 /// A server of a node has a heap of its own. The system's allocator spends a quarter of the processor time
 /// on the one heap of all servers here.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Time between two events, in which all acknowledgements of the first one arrive.
 const PAUSE: Duration = Duration::from_millis(400);

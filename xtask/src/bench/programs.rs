@@ -74,7 +74,7 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
         )?;
     }
     if groups.contains(&Group::Cluster) {
-        let cluster = ["--package", "peal-cluster-bench"];
+        let cluster = ["--package", "peal-cluster-bench", "--features", "jemalloc"];
         command::run(
             cargo(root)
                 .args(["build", "--quiet", "--release"])
