@@ -64,16 +64,12 @@ pub enum ServerProblem {
         stream: String,
     },
     /// Stream with other settings.
-    #[error("stream {stream} has {setting} = {value}; {expected} is right")]
+    #[error("stream {stream} has {} = {}; {} is right", .difference.setting, .difference.value, .difference.expected)]
     StreamDiffers {
         /// Name of the stream.
         stream: String,
-        /// Name of the setting.
-        setting: &'static str,
-        /// Value of the stream.
-        value: String,
-        /// Value that a cluster needs.
-        expected: String,
+        /// The first setting that differs.
+        difference: SettingDifference,
     },
     /// Consumer that was not set up.
     #[error(
@@ -86,18 +82,14 @@ pub enum ServerProblem {
         consumer: String,
     },
     /// Consumer with other settings.
-    #[error("consumer {consumer} of stream {stream} has {setting} = {value}; {expected} is right")]
+    #[error("consumer {consumer} of stream {stream} has {} = {}; {} is right", .difference.setting, .difference.value, .difference.expected)]
     ConsumerDiffers {
         /// Name of the stream.
         stream: String,
         /// Name of the consumer.
         consumer: String,
-        /// Name of the setting.
-        setting: &'static str,
-        /// Value of the consumer.
-        value: String,
-        /// Value that a cluster needs.
-        expected: String,
+        /// The first setting that differs.
+        difference: SettingDifference,
     },
     /// Server that did not answer.
     #[error("NATS server did not answer {request} in {limit:?}; cluster.timeout_ms is the limit")]
@@ -321,18 +313,10 @@ async fn read_stream(
         })?;
     let info = found.cached_info();
     let expected = stream.config(&link.subjects, info.config.num_replicas);
-    let problem = difference(&info.config, &expected).map(
-        |SettingDifference {
-             setting,
-             value,
-             expected,
-         }| ServerProblem::StreamDiffers {
-            stream: name.clone(),
-            setting,
-            value,
-            expected,
-        },
-    );
+    let problem = difference(&info.config, &expected).map(|difference| {
+        let stream = name.clone();
+        ServerProblem::StreamDiffers { stream, difference }
+    });
     let problem = match problem {
         None if stream == ClusterStream::Members => consumer_problem(link, &found).await?,
         problem => problem,
@@ -370,16 +354,10 @@ async fn consumer_problem(
     Ok(match found {
         FoundConsumer::Fit => None,
         FoundConsumer::Missing => Some(ServerProblem::MissingConsumer { stream, consumer }),
-        FoundConsumer::Differs(SettingDifference {
-            setting,
-            value,
-            expected,
-        }) => Some(ServerProblem::ConsumerDiffers {
+        FoundConsumer::Differs(difference) => Some(ServerProblem::ConsumerDiffers {
             stream,
             consumer,
-            setting,
-            value,
-            expected,
+            difference,
         }),
     })
 }

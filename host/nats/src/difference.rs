@@ -2,11 +2,13 @@
 
 /// Setting that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct SettingDifference {
+pub struct SettingDifference {
     /// Name in the configuration of a stream or consumer.
-    pub(crate) setting: &'static str,
-    pub(crate) value: String,
-    pub(crate) expected: String,
+    pub setting: &'static str,
+    /// Value that was found.
+    pub value: String,
+    /// Value that a cluster needs.
+    pub expected: String,
 }
 
 /// Compares the named fields of two configurations, and gives the first difference.

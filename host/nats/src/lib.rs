@@ -60,6 +60,7 @@ pub use deployment::{
     DeploymentError, DeploymentStatus, FetchedModule, FetchedSet, MAX_OBJECT_BYTES, ModuleExchange,
     ModuleWork, ObjectError, object_id,
 };
+pub use difference::SettingDifference;
 pub use files::SiteFileError;
 pub use keys::{NodeKey, NodeKeyError};
 pub use link::{ClusterAccess, ClusterAccessError, LinkError, NatsLink};

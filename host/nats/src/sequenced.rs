@@ -6,7 +6,7 @@ use crate::{
 use async_nats::{
     Message,
     jetstream::{
-        consumer::{AckPolicy, Config, DeliverPolicy, ReplayPolicy, push},
+        consumer::{AckPolicy, Config, DeliverPolicy, IntoConsumerConfig, push},
         context::ConsumerInfoErrorKind,
         stream::Stream,
     },
@@ -40,8 +40,8 @@ pub(crate) enum FoundConsumer {
 }
 
 /// Reads the consumer of the stream of members. Fails with the reason.
-pub(crate) async fn find(
-    stream: &Stream,
+pub(crate) async fn find<Info>(
+    stream: &Stream<Info>,
     subjects: &ClusterSubjects,
 ) -> Result<FoundConsumer, String> {
     match stream.consumer_info(SEQUENCED).await {
@@ -55,20 +55,17 @@ pub(crate) async fn find(
 }
 
 /// Creates the consumer. Fails with the reason.
-pub(crate) async fn create(stream: &Stream, subjects: &ClusterSubjects) -> Result<(), String> {
+pub(crate) async fn create<Info>(
+    stream: &Stream<Info>,
+    subjects: &ClusterSubjects,
+) -> Result<(), String> {
     let created = stream.create_consumer_strict(config(subjects)).await;
     created.map(drop).map_err(|error| error.to_string())
 }
 
 /// Returns the first setting in which a consumer differs.
 fn difference(found: &Config, subjects: &ClusterSubjects) -> Option<SettingDifference> {
-    let expected = Config {
-        deliver_subject: Some(subjects.sequenced()),
-        deliver_policy: DeliverPolicy::New,
-        ack_policy: AckPolicy::None,
-        replay_policy: ReplayPolicy::Instant,
-        ..Config::default()
-    };
+    let expected = config(subjects).into_consumer_config();
     first_difference!(
         found,
         expected,

@@ -165,33 +165,27 @@ pub enum StreamSetupError {
     NoJetStream,
     /// Stream that exists with other settings.
     #[error(
-        "stream {stream} has {setting} = {value}; a cluster needs {expected}. Delete the stream on a NATS server and repeat the command"
+        "stream {stream} has {} = {}; a cluster needs {}. Delete the stream on a NATS server and repeat the command",
+        .difference.setting, .difference.value, .difference.expected
     )]
     Differs {
         /// Name of the stream.
         stream: String,
-        /// Name of the setting.
-        setting: &'static str,
-        /// Value that was found.
-        value: String,
-        /// Value that a cluster needs.
-        expected: String,
+        /// The first setting that differs.
+        difference: SettingDifference,
     },
     /// Consumer of a stream that exists with other settings.
     #[error(
-        "consumer {consumer} of stream {stream} has {setting} = {value}; a cluster needs {expected}. Delete the consumer on a NATS server and repeat the command"
+        "consumer {consumer} of stream {stream} has {} = {}; a cluster needs {}. Delete the consumer on a NATS server and repeat the command",
+        .difference.setting, .difference.value, .difference.expected
     )]
     ConsumerDiffers {
         /// Name of the stream.
         stream: String,
         /// Name of the consumer.
         consumer: String,
-        /// Name of the setting.
-        setting: &'static str,
-        /// Value that was found.
-        value: String,
-        /// Value that a cluster needs.
-        expected: String,
+        /// The first setting that differs.
+        difference: SettingDifference,
     },
     /// Request that failed otherwise.
     #[error("cannot set up stream {stream}: {reason}")]
@@ -250,7 +244,7 @@ async fn apply_consumer(
         reason,
     };
     let context = jetstream::new(client.clone());
-    let stream = context.get_stream(&name).await;
+    let stream = context.get_stream_no_info(&name).await;
     let stream = stream.map_err(|error| failed(error.to_string()))?;
     match sequenced::find(&stream, subjects).await.map_err(failed)? {
         FoundConsumer::Fit => Ok(applied),
@@ -261,16 +255,10 @@ async fn apply_consumer(
                 other => other,
             })
         }
-        FoundConsumer::Differs(SettingDifference {
-            setting,
-            value,
-            expected,
-        }) => Err(StreamSetupError::ConsumerDiffers {
+        FoundConsumer::Differs(difference) => Err(StreamSetupError::ConsumerDiffers {
             stream: name,
             consumer: SEQUENCED.to_owned(),
-            setting,
-            value,
-            expected,
+            difference,
         }),
     }
 }
@@ -286,12 +274,7 @@ async fn apply(client: &Client, config: Config) -> Result<AppliedStream, StreamS
         Ok(found) => {
             let found = &found.cached_info().config;
             if let Some(difference) = difference(found, &config) {
-                return Err(StreamSetupError::Differs {
-                    stream: stream.clone(),
-                    setting: difference.setting,
-                    value: difference.value,
-                    expected: difference.expected,
-                });
+                return Err(StreamSetupError::Differs { stream, difference });
             }
             if found.num_replicas == config.num_replicas {
                 return Ok(AppliedStream::Kept(stream));

@@ -14,6 +14,12 @@ async fn problems(running: &RunningSite) -> Vec<ServerProblem> {
     check_server(&mut link).await.problems
 }
 
+/// Returns the problems as users see them.
+async fn told(running: &RunningSite) -> Vec<String> {
+    let problems = problems(running).await;
+    problems.iter().map(ToString::to_string).collect()
+}
+
 /// Streams of the cluster `site`.
 const STREAMS: [&str; 4] = [
     "PEAL_site_MEMBERS",
@@ -117,13 +123,8 @@ async fn missing_and_different_streams_are_named() {
     let mut config = members.info().await.unwrap().config.clone();
     config.allow_direct = true;
     context.update_stream(&config).await.unwrap();
-    let told: Vec<String> = problems(&running)
-        .await
-        .iter()
-        .map(ToString::to_string)
-        .collect();
     assert_eq!(
-        told,
+        told(&running).await,
         ["stream PEAL_site_MEMBERS has allow_direct = true; false is right"]
     );
     let error = apply_streams(&running.site).await.unwrap_err().to_string();
@@ -147,12 +148,11 @@ async fn missing_and_different_consumer_is_named_and_made() {
     let context = jetstream::new(b.client.clone());
     let members = context.get_stream("PEAL_site_MEMBERS").await.unwrap();
     members.delete_consumer("sequenced").await.unwrap();
-    let told = problems(&running).await;
     let expected = ServerProblem::MissingConsumer {
         stream: "PEAL_site_MEMBERS".to_owned(),
         consumer: "sequenced".to_owned(),
     };
-    assert_eq!(told, [expected]);
+    assert_eq!(problems(&running).await, [expected]);
     let applied = apply_streams(&running.site).await.unwrap();
     let completed = AppliedStream::Completed("PEAL_site_MEMBERS".to_owned());
     assert_eq!(applied.first(), Some(&completed));
@@ -167,13 +167,8 @@ async fn missing_and_different_consumer_is_named_and_made() {
     };
     members.update_consumer(elsewhere).await.unwrap();
     let difference = "consumer sequenced of stream PEAL_site_MEMBERS has deliver_subject = Some(\"peal.site.from.b.to.a\")";
-    let told: Vec<String> = problems(&running)
-        .await
-        .iter()
-        .map(ToString::to_string)
-        .collect();
     assert_eq!(
-        told,
+        told(&running).await,
         [format!(
             "{difference}; Some(\"peal.site.sequenced\") is right"
         )]
