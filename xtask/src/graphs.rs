@@ -16,6 +16,36 @@ pub fn build_programs(root: &Path) -> Result<()> {
     run(cargo(root).arg("build").args(packages).arg("--bins"))
 }
 
+/// Part of what a build compiles. Cargo selects the features of the two parts apart.
+#[derive(Clone, Copy)]
+enum Part {
+    /// All crates, also those that run while cargo builds.
+    All,
+    /// Crates of which programs are linked.
+    Linked,
+}
+
+impl Part {
+    /// Returns the kinds of dependencies of this part, as `cargo tree` names them.
+    fn edges(self, development: Development) -> &'static str {
+        match (self, development) {
+            (Part::All, Development::With) => "normal,build,dev",
+            (Part::All, Development::Without) => "normal,build",
+            (Part::Linked, Development::With) => "normal,dev,no-proc-macro",
+            (Part::Linked, Development::Without) => "normal,no-proc-macro",
+        }
+    }
+}
+
+/// Dependencies of tests.
+#[derive(Clone, Copy)]
+enum Development {
+    /// They are built, too.
+    With,
+    /// They are left out.
+    Without,
+}
+
 /// Checks that the demo and `cargo xtask` itself build all crates with the same features as the
 /// tests.
 ///
@@ -23,24 +53,29 @@ pub fn build_programs(root: &Path) -> Result<()> {
 ///
 /// Names each crate that differs, and the place where features are pinned.
 pub fn check(root: &Path) -> Result<()> {
-    let tests = crates(root, &["--workspace"])?;
     let demo: Vec<&str> = PROGRAMS
         .into_iter()
         .flat_map(|package| ["--package", package])
         .collect();
-    for (what, selection) in [
-        ("the demo", demo.as_slice()),
-        ("cargo xtask", &["--package", "xtask"]),
-    ] {
-        // These programs are built without the dependencies of tests.
-        let built = crates(root, &[&["--edges", "no-dev"], selection].concat())?;
-        let twice: Vec<&str> = built.difference(&tests).map(String::as_str).collect();
-        ensure!(
-            twice.is_empty(),
-            "{what} builds crates with other features than the tests, so they are compiled twice:\n  {}\n\
-             Add the missing features to the pins in tests/Cargo.toml or xtask/Cargo.toml, or in [workspace.dependencies].",
-            twice.join("\n  ")
-        );
+    // Of all crates alone it would not be seen that a program links a crate with the features that
+    // only a macro needs.
+    for part in [Part::Linked, Part::All] {
+        let edges = part.edges(Development::With);
+        let tests = crates(root, &["--edges", edges, "--workspace"])?;
+        for (what, selection) in [
+            ("the demo", demo.as_slice()),
+            ("cargo xtask", &["--package", "xtask"]),
+        ] {
+            let edges = part.edges(Development::Without);
+            let built = crates(root, &[&["--edges", edges], selection].concat())?;
+            let twice: Vec<&str> = built.difference(&tests).map(String::as_str).collect();
+            ensure!(
+                twice.is_empty(),
+                "{what} builds crates with other features than the tests, so they are compiled twice:\n  {}\n\
+                 Add the missing features to the pins in tests/Cargo.toml or xtask/Cargo.toml, or in [workspace.dependencies].",
+                twice.join("\n  ")
+            );
+        }
     }
     Ok(())
 }
