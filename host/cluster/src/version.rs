@@ -22,7 +22,7 @@ pub(crate) struct VersionedContents<'a> {
 
 impl ProtocolVersion {
     /// Version of this server.
-    pub const CURRENT: ProtocolVersion = ProtocolVersion { major: 1, minor: 3 };
+    pub const CURRENT: ProtocolVersion = ProtocolVersion { major: 1, minor: 4 };
 
     /// Returns the first bytes of a frame of this version: the mark of its kind, and the version.
     pub(crate) fn header(self, mark: [u8; 2]) -> Vec<u8> {

@@ -42,6 +42,15 @@ pub struct ResolvedTargets {
 }
 
 impl ResolvedTargets {
+    /// Returns single procs of this node.
+    pub(crate) fn of_node(procs: Vec<Proc>) -> ResolvedTargets {
+        ResolvedTargets {
+            named: procs.clone(),
+            local: procs,
+            elsewhere: Vec::new(),
+        }
+    }
+
     /// Returns the procs of all nodes.
     pub fn all(&self) -> Vec<Proc> {
         [self.local.as_slice(), &self.elsewhere].concat()

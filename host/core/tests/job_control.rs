@@ -7,8 +7,8 @@
 )]
 use peal_core::job_control::{
     CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, GRACE, JobAction,
-    JobControlError, PREEMPT, ParsedJobControl, RequestSelector, RequestedAction, Subdirectories,
-    TopDirectory, read,
+    JobControlError, JobControlOperation, PREEMPT, ParsedJobControl, PreemptionOrder,
+    RequestSelector, RequestedAction, Subdirectories, TopDirectory, read,
 };
 use peal_core::targets::JobRanks;
 use peal_model::{
@@ -96,19 +96,21 @@ fn each_action_by_its_directive() {
     ] {
         let id = text(key::PMIX_JOB_CTRL_ID, "mine");
         let asked = ask(&[], vec![id, directive.clone()]).unwrap();
-        assert_eq!(
-            asked.action,
-            RequestedAction::Act {
-                action,
-                targets: mine()
-            },
-            "{directive:?}"
-        );
+        let acts = JobControlOperation::Act(action);
+        assert_eq!(operation(asked.action), (acts, mine()), "{directive:?}");
         assert_eq!(
             (asked.name.as_deref(), asked.directives.len()),
             (Some("mine"), 2),
             "hosts see all of them"
         );
+    }
+}
+
+/// Returns the operation of a request, and its procs of this node.
+fn operation(asked: RequestedAction) -> (JobControlOperation, Vec<Proc>) {
+    match asked {
+        RequestedAction::Operate { operation, targets } => (operation, targets.local),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -118,7 +120,7 @@ fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
         .unwrap()
         .action
     {
-        RequestedAction::Act { targets, .. } => targets,
+        RequestedAction::Operate { targets, .. } => targets.local,
         other => panic!("{other:?}"),
     };
     assert_eq!(kill(&[]), mine());
@@ -173,14 +175,8 @@ fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
             timeout,
         };
         let asked = action(&[vec![ckpt.clone()], more.clone()].concat());
-        assert_eq!(
-            asked,
-            RequestedAction::Checkpoint {
-                order,
-                targets: mine()
-            },
-            "{more:?}"
-        );
+        let makes = JobControlOperation::Checkpoint(order);
+        assert_eq!(operation(asked), (makes, mine()), "{more:?}");
     }
 }
 
@@ -244,14 +240,12 @@ fn requests_without_action_on_own_procs_are_parsed() {
 
     let preempt = action(&[text(PREEMPT, "pause"), number(GRACE, 5)]);
     let grace = Some(Duration::from_secs(5));
-    assert_eq!(
-        preempt,
-        RequestedAction::Preempt {
-            action: JobAction::Pause,
-            grace,
-            targets: mine()
-        }
-    );
+    let order = PreemptionOrder {
+        action: JobAction::Pause,
+        grace,
+    };
+    let preempts = JobControlOperation::Preempt(order);
+    assert_eq!(operation(preempt), (preempts, mine()));
 }
 
 #[test]
@@ -594,11 +588,7 @@ fn invalid_requests_are_refused_with_reason() {
         );
     }
     // An optional directive that nobody knows is passed by, and the same action twice is one.
-    assert_eq!(
-        action(&[yes(unknown), kill.clone(), kill]),
-        RequestedAction::Act {
-            action: JobAction::Kill,
-            targets: mine()
-        }
-    );
+    let kills = JobControlOperation::Act(JobAction::Kill);
+    let asked = action(&[yes(unknown), kill.clone(), kill]);
+    assert_eq!(operation(asked), (kills, mine()));
 }

@@ -345,8 +345,8 @@ impl Actor {
                 targets,
                 answer,
             } => self.state.controlled(id, &targets, answer),
-            ActorMessage::ControlCommitted { control, committed } => {
-                self.control_committed(control, committed)
+            ActorMessage::ControlCommitted { id, committed } => {
+                self.control_committed(id, committed)
             }
             ActorMessage::ControlledOverNodes { id, answer } => {
                 let now = self.now();

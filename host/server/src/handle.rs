@@ -21,9 +21,8 @@ use peal_core::{
     policy::Verdict,
     psets::PsetError,
     server::{
-        ControlForServer, DecisionId, EventBudget, FenceContribution, FenceId, FileSeen,
-        HostRegistrationId, InterServerMessage, PeerId, RaisingOwner, RequestId, Seq, ServerReply,
-        UsageFound,
+        DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId,
+        InterServerMessage, PeerId, RaisingOwner, RequestId, Seq, ServerReply, UsageFound,
     },
     user_scope::UserScope,
 };
@@ -93,9 +92,9 @@ pub(crate) enum ActorMessage {
         targets: Vec<Proc>,
         answer: Result<Vec<NotDone>, Status>,
     },
-    /// Action for another server, of which the record was written or not.
+    /// Operation for another server, of which the record was written or not.
     ControlCommitted {
-        control: ControlForServer,
+        id: ControlId,
         committed: CommitResult,
     },
     ControlledOverNodes {

@@ -202,7 +202,7 @@ impl Actor {
                 source,
                 control,
             } => self.make_control(id, source, control),
-            Upcall::ControlForServer(control) => self.control_for_server(control),
+            Upcall::RecordForServer(record) => self.record_for_server(record),
             Upcall::ControlOverNodes {
                 id,
                 source,
@@ -341,7 +341,10 @@ impl Actor {
     /// Processes an answer: at once if the future is ready, otherwise in a task that sends it as a
     /// message. Futures are ready at once if no other party takes part, and no client then waits
     /// for a task to start.
-    fn process_answer(&mut self, answer: impl Future<Output = ActorMessage> + Send + 'static) {
+    pub(crate) fn process_answer(
+        &mut self,
+        answer: impl Future<Output = ActorMessage> + Send + 'static,
+    ) {
         let mut answer = Box::pin(answer);
         match answer
             .as_mut()

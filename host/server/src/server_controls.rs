@@ -1,24 +1,25 @@
-//! Actions for other servers, each recorded in the audit trail before it is carried out.
+//! Operations for other servers, each recorded in the audit trail before it begins.
 use crate::{
     actor::Actor,
     handle::{ActorMessage, ServerHandle},
 };
 use peal_audit::{AuditTrail, CommitResult, CommitThread, DecisionEntry};
 use peal_core::{
+    job_control::ControlId,
     policy::DeniedVerdict,
-    server::{Action, ControlForServer},
+    server::{Action, RecordForServer},
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// Recorder of actions for other servers. They keep their order.
+/// Recorder of operations for other servers. They keep their order.
 pub(crate) struct ControlRecorder {
     // The ledger of the state bounds the number of open requests.
     orders: mpsc::UnboundedSender<RecordedControl>,
 }
 
-/// Action for another server, with its entry of the trail.
+/// Operation for another server, with its entry of the trail.
 struct RecordedControl {
-    control: ControlForServer,
+    id: ControlId,
     entry: DecisionEntry,
 }
 
@@ -27,18 +28,18 @@ impl ControlRecorder {
     pub(crate) fn start(audit: AuditTrail, handle: ServerHandle) -> ControlRecorder {
         let (orders, mut waiting) = mpsc::unbounded_channel::<RecordedControl>();
         tokio::spawn(async move {
-            while let Some(RecordedControl { control, entry }) = waiting.recv().await {
+            while let Some(RecordedControl { id, entry }) = waiting.recv().await {
                 let committed = commit(audit.clone(), entry).await;
-                handle.send(ActorMessage::ControlCommitted { control, committed });
+                handle.send(ActorMessage::ControlCommitted { id, committed });
             }
         });
         ControlRecorder { orders }
     }
 
-    /// Records an action. [`ActorMessage::ControlCommitted`] follows.
-    fn record(&self, control: ControlForServer, entry: DecisionEntry) {
+    /// Records an operation. [`ActorMessage::ControlCommitted`] follows.
+    fn record(&self, id: ControlId, entry: DecisionEntry) {
         // The task ends with its runtime.
-        let _ = self.orders.send(RecordedControl { control, entry });
+        let _ = self.orders.send(RecordedControl { id, entry });
     }
 }
 
@@ -59,42 +60,39 @@ async fn commit(audit: AuditTrail, entry: DecisionEntry) -> CommitResult {
 }
 
 impl Actor {
-    /// Carries out an action for another server, after its record in the trail.
-    pub(crate) fn control_for_server(&mut self, control: ControlForServer) {
+    /// Records an operation for another server. [`ActorMessage::ControlCommitted`] follows.
+    pub(crate) fn record_for_server(&mut self, record: RecordForServer) {
+        let RecordForServer {
+            id,
+            number,
+            from,
+            request,
+        } = record;
         let Some(recorder) = &self.control_recorder else {
-            return self.make_control(
-                control.id,
-                control.request.requester.clone(),
-                control.control,
-            );
+            let committed = CommitResult::Yes;
+            return self.process_answer(std::future::ready(ActorMessage::ControlCommitted {
+                id,
+                committed,
+            }));
         };
-        let server = self.transport.sender(control.from).to_string();
-        let number = control.number.number();
-        let entry = DecisionEntry::of_server(number, control.request.clone(), server);
-        recorder.record(control, entry);
+        let server = self.transport.sender(from).to_string();
+        recorder.record(
+            id,
+            DecisionEntry::of_server(number.number(), request, server),
+        );
     }
 
-    /// Continues after the record of an action for another server.
+    /// Continues after the record of an operation for another server.
     pub(crate) fn control_committed(
         &mut self,
-        control: ControlForServer,
+        id: ControlId,
         committed: CommitResult,
     ) -> Vec<Action> {
-        let ControlForServer {
-            id,
-            request,
-            control,
-            ..
-        } = control;
-        match committed {
-            CommitResult::Yes => {
-                self.make_control(id, request.requester.clone(), control);
-                Vec::new()
-            }
-            CommitResult::No => {
-                let status = DeniedVerdict::unrecorded().status;
-                self.state.controlled(id, &control.targets, Err(status))
-            }
-        }
+        let recorded = match committed {
+            CommitResult::Yes => Ok(()),
+            CommitResult::No => Err(DeniedVerdict::unrecorded().status),
+        };
+        let now = self.now();
+        self.state.recorded_for_server(id, recorded, now)
     }
 }

@@ -181,6 +181,67 @@ table of the node: 0 pmix.qry.lptable
 
 #[needs(slurm_lab, nats)]
 #[test]
+fn procs_of_all_nodes_are_checkpointed() {
+    let lab = start(&ClusterOptions {
+        config: "[audit]\npath = \"/var/lib/peal-audit.db\"\non_failure = \"deny\"\n",
+        ..ClusterOptions::default()
+    });
+    let lab = &lab.slurm;
+    let program = c_program("checkpoint").display().to_string();
+    let checkpoint = |how: &str| {
+        let words = [program.clone(), how.to_owned()];
+        let job = run_within(JOB_LIMIT, &mut lab.job(2, &words));
+        let mut lines: Vec<String> = job
+            .expect_status(0)
+            .stdout
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let made = |rank: u32, how: &str| format!("rank {rank}: made its checkpoint {how}");
+    // Each proc has declared its own method: odd ranks a signal, even ones an event.
+    let all_well: Vec<String> = (0..2 * NODES).map(|rank| made(rank, "well")).collect();
+    let of_rank_0 = |status: &str, state: &str| {
+        [
+            "rank 0: checkpoint \"mycheckpoint.1\", ".to_owned() + state,
+            "rank 0: checkpoint: SUCCESS (0)".to_owned(),
+            "rank 0: it is over: ".to_owned() + status,
+        ]
+    };
+    let sorted = |lines: [&[String]; 2]| {
+        let mut lines = lines.concat();
+        lines.sort();
+        lines
+    };
+    assert_eq!(
+        checkpoint("both"),
+        sorted([&all_well, &of_rank_0("SUCCESS (0)", "done")])
+    );
+    let mut one_badly = all_well.clone();
+    one_badly[1] = made(1, "badly");
+    assert_eq!(
+        checkpoint("failed"),
+        sorted([
+            &one_badly,
+            &of_rank_0("PMIX_ERR_PARTIAL_SUCCESS (-52)", "failed")
+        ])
+    );
+    // Nothing begins where a proc can make none.
+    assert_eq!(
+        checkpoint("nobody"),
+        ["rank 0: checkpoint: NOT-SUPPORTED (-47)"]
+    );
+    // The trail of each node has what was done there for the others.
+    let list = ["audit", "list", "-n", "0", "--kind", "decision"];
+    let listed = peal_on(lab, "n4", &list).expect_status(0).stdout;
+    let done = |line: &&str| line.contains("job-control") && line.contains("node n1");
+    assert_eq!(listed.lines().filter(done).count(), 2, "{listed}");
+}
+
+#[needs(slurm_lab, nats)]
+#[test]
 fn death_of_a_proc_is_told_on_all_nodes() {
     let lab = start(&ClusterOptions::default());
     let lab = &lab.slurm;

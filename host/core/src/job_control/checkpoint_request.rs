@@ -1,5 +1,5 @@
-//! Checkpoint requests.
-use super::{CheckpointMethod, JobControlError};
+//! Requests for checkpoints and preemptions.
+use super::{CheckpointMethod, JobAction, JobControlError};
 use peal_model::key;
 use std::time::Duration;
 
@@ -12,6 +12,15 @@ pub struct CheckpointOrder {
     pub method: Option<CheckpointMethod>,
     /// The timeout; none for the site's setting.
     pub timeout: Option<Duration>,
+}
+
+/// A requested preemption.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreemptionOrder {
+    /// The action in the end.
+    pub action: JobAction,
+    /// The grace period; none for the site's setting.
+    pub grace: Option<Duration>,
 }
 
 /// Combines the directives of a checkpoint request.

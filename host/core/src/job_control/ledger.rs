@@ -1,13 +1,15 @@
 //! The job-control ledger: every accepted or denied request with its requester, its stage and its
 //! end.
 use super::{
-    Checkpoint, ControlState, JobAction, JobControlError, NotDone, RequestSelector, STATUS,
+    Checkpoint, CheckpointOrder, ControlState, JobAction, JobControlError, NotDone,
+    PreemptionOrder, RequestSelector, STATUS, ServerWork,
 };
 use crate::{
     MonotonicTime, policy,
     quota::{Quota, QuotaRefusals, QuotaReport},
     request_id::RequestId,
     server::ServerReply,
+    targets::ResolvedTargets,
 };
 use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
 use std::{
@@ -32,10 +34,10 @@ pub struct ControlId(pub u64);
 pub enum JobControlOperation {
     /// The host environment acts on procs.
     Act(JobAction),
-    /// Procs make a checkpoint of this name.
-    Checkpoint(String),
-    /// Procs are preempted, by this action in the end.
-    Preempt(JobAction),
+    /// Procs make a checkpoint.
+    Checkpoint(CheckpointOrder),
+    /// Procs are preempted.
+    Preempt(PreemptionOrder),
     /// Nodes are provisioned.
     Provision {
         /// The description of the nodes.
@@ -49,8 +51,10 @@ impl fmt::Display for JobControlOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JobControlOperation::Act(action) => action.fmt(f),
-            JobControlOperation::Checkpoint(checkpoint) => write!(f, "checkpoint {checkpoint:?}"),
-            JobControlOperation::Preempt(action) => write!(f, "preempt, then {action}"),
+            JobControlOperation::Checkpoint(order) => {
+                write!(f, "checkpoint {:?}", order.checkpoint)
+            }
+            JobControlOperation::Preempt(order) => write!(f, "preempt, then {}", order.action),
             JobControlOperation::Provision { nodes, image: None } => {
                 write!(f, "provision {nodes:?}")
             }
@@ -89,7 +93,7 @@ impl From<JobControlEnd> for ControlState {
 /// The stage of a request.
 #[derive(Debug)]
 pub(crate) enum RequestStage {
-    /// Permitted and not begun: a policy has still to decide whether it can be done.
+    /// Not begun: a policy has still to decide whether it can be done, or a server has still to answer.
     Accepted,
     /// Begun.
     Running(PendingWork),
@@ -100,8 +104,14 @@ pub(crate) enum RequestStage {
 /// The pending work of a request.
 #[derive(Debug)]
 pub(crate) enum PendingWork {
-    /// The host environment acts, or the servers of other nodes do.
-    Host(ControlReply),
+    /// An action for another server is written into the audit trail.
+    Record(ServerWork),
+    /// The launcher is asked to carry out this operation on all nodes.
+    Launcher(JobControlOperation),
+    /// The host environment acts on the procs of this node.
+    Host,
+    /// None on this node: servers of other nodes may still act.
+    Elsewhere,
     /// Procs make a checkpoint.
     Checkpoint(Checkpoint),
     /// Procs prepare for a preemption: until their checkpoints are made or the grace period is
@@ -145,13 +155,14 @@ pub(crate) struct LedgerEntry {
     pub(crate) requester: Option<Proc>,
     pub(crate) identity: Option<UserIdentity>,
     pub(crate) operation: JobControlOperation,
-    pub(crate) targets: Vec<Proc>,
-    /// The last of the targets: those on other nodes, until their servers are asked.
-    pub(crate) elsewhere: Vec<Proc>,
+    pub(crate) targets: ResolvedTargets,
     pub(crate) directives: Vec<Info>,
     /// Infos for the mail about the request.
     pub(crate) mail: Option<Vec<Info>>,
     pub(crate) stage: RequestStage,
+    /// True while servers of other nodes have to answer.
+    pub(crate) awaits_servers: bool,
+    pub(crate) reply: ControlReply,
     /// Targets for which the operation was not done.
     pub(crate) not_done: Vec<NotDone>,
     /// The status of a refusal by a policy, or of the launcher that acted on procs of other nodes.
@@ -191,7 +202,12 @@ impl LedgerEntry {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
             // No upcall takes an action back.
-            (RequestStage::Running(PendingWork::Host(_)), operation) => Some(format!(
+            (
+                RequestStage::Running(
+                    PendingWork::Launcher(_) | PendingWork::Host | PendingWork::Elsewhere,
+                ),
+                operation,
+            ) => Some(format!(
                 "the request to {operation} was already sent to procs"
             )),
             _ => None,
@@ -204,9 +220,7 @@ impl LedgerEntry {
             RequestStage::Running(
                 PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
             ) => Some(checkpoint),
-            RequestStage::Accepted
-            | RequestStage::Running(PendingWork::Host(_))
-            | RequestStage::Ended(_) => None,
+            _ => None,
         }
     }
 
@@ -216,9 +230,7 @@ impl LedgerEntry {
             RequestStage::Running(
                 PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
             ) => Some(checkpoint),
-            RequestStage::Accepted
-            | RequestStage::Running(PendingWork::Host(_))
-            | RequestStage::Ended(_) => None,
+            _ => None,
         }
     }
 
@@ -235,9 +247,21 @@ impl LedgerEntry {
         }
     }
 
-    /// Returns the time at which `expire` has something to do next.
+    /// Returns the time at which `expire` has something to do next. A request that waits for other
+    /// servers alone has none.
     fn deadline(&self) -> Option<MonotonicTime> {
-        self.checkpoint().map(|checkpoint| checkpoint.deadline)
+        let RequestStage::Running(work) = &self.stage else {
+            return None;
+        };
+        match work {
+            PendingWork::Checkpoint(checkpoint) => (!checkpoint.is_over()).then_some(checkpoint),
+            PendingWork::Grace {
+                checkpoint,
+                unprepared,
+            } => (*unprepared || !checkpoint.is_over()).then_some(checkpoint),
+            _ => None,
+        }
+        .map(|checkpoint| checkpoint.deadline)
     }
 
     /// Returns a [`REQUEST`] info with the reason why the request is not cancelled.

@@ -1,21 +1,36 @@
 //! Declarations of procs: their checkpoint methods, and whether they are preemptible.
 use super::JobControlError;
 use peal_model::{Info, Nspace, Proc, Rank, Status, Value, code, key};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
+    ops::RangeInclusive,
 };
 
 /// Maximum number of methods that one proc declares.
-const MAX_METHODS: usize = 16;
+pub(crate) const MAX_METHODS: usize = 16;
+
+/// Numbers of the signals of Linux, with those for real time.
+const SIGNALS: RangeInclusive<u8> = 1..=64;
 
 /// The way in which a checkpoint is requested from a proc.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum CheckpointMethod {
     /// An event with this code (`PMIX_JOB_CTRL_CHECKPOINT_EVENT`).
     Event(Status),
     /// A signal with this number (`PMIX_JOB_CTRL_CHECKPOINT_SIGNAL`).
     Signal(u8),
+}
+
+impl CheckpointMethod {
+    /// Returns true if a proc can declare the method.
+    pub(crate) fn is_valid(&self) -> bool {
+        match self {
+            CheckpointMethod::Event(code) => code.0 < 0,
+            CheckpointMethod::Signal(number) => SIGNALS.contains(number),
+        }
+    }
 }
 
 impl fmt::Display for CheckpointMethod {
@@ -29,7 +44,7 @@ impl fmt::Display for CheckpointMethod {
 
 /// A declaration of a proc (`PMIX_JOB_CTRL_PREEMPTIBLE`, `PMIX_JOB_CTRL_CHECKPOINT_METHOD`). Parts
 /// that it leaves out stay as they were.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Declaration {
     /// True if the proc may be preempted.
     pub preemptible: Option<bool>,
@@ -45,7 +60,7 @@ impl Declaration {
 }
 
 /// All declarations.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Declared(BTreeMap<Nspace, BTreeMap<Rank, Declaration>>);
 
 impl Declared {
@@ -59,6 +74,22 @@ impl Declared {
             .or_default();
         declared.preemptible = declaration.preemptible.or(declared.preemptible);
         declared.methods = declaration.methods.or(declared.methods.take());
+    }
+
+    /// Adds all declarations of others.
+    pub(crate) fn add_all(&mut self, others: &Declared) {
+        for (nspace, job) in &others.0 {
+            for (rank, declaration) in job {
+                let proc = Proc::new(nspace.clone(), *rank);
+                self.declare(&proc, declaration.clone());
+            }
+        }
+    }
+
+    /// Returns the declarations of a job's procs.
+    pub(crate) fn of_job(&self, nspace: &Nspace) -> impl Iterator<Item = (Rank, &Declaration)> {
+        let job = self.0.get(nspace).into_iter().flatten();
+        job.map(|(rank, declaration)| (*rank, declaration))
     }
 
     /// Removes the declaration of a proc.
@@ -156,7 +187,7 @@ pub(super) fn signal(value: &Value, key: &'static str) -> Result<u8, JobControlE
     let number = value.as_u64().filter(|_| !matches!(value, Value::Bool(_)));
     let number = number
         .and_then(|number| u8::try_from(number).ok())
-        .filter(|number| (1..=64).contains(number));
+        .filter(|number| SIGNALS.contains(number));
     number.ok_or(JobControlError::BadDirective {
         key,
         expected: "the number of a signal, a PMIX_INT from 1 to 64",

@@ -14,12 +14,13 @@ mod method;
 mod node_pattern;
 pub mod nodes;
 mod parse;
+mod server_work;
 mod state;
 
 use crate::targets::ResolvedTargets;
 pub use action::JobAction;
 pub(crate) use checkpoint::{Checkpoint, Trigger};
-pub use checkpoint_request::CheckpointOrder;
+pub use checkpoint_request::{CheckpointOrder, PreemptionOrder};
 pub use cleanup::{Cleanup, Depth, Subdirectories, TopDirectory};
 pub use directive::{GRACE, PREEMPT};
 pub use error::JobControlError;
@@ -27,11 +28,13 @@ pub use ledger::{ControlId, JobControlEnd, JobControlOperation, OPERATION, REQUE
 pub(crate) use ledger::{
     ControlReply, JobControlLedger, LedgerEntry, PendingWork, RequestStage, Requestor,
 };
-pub(crate) use method::Declared;
 pub use method::{CheckpointMethod, Declaration};
+pub(crate) use method::{Declared, MAX_METHODS};
 pub use parse::{ParsedJobControl, RequestSelector, RequestedAction, read};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, Value, code, key};
 use serde::{Deserialize, Serialize};
+pub(crate) use server_work::ServerWork;
+pub use server_work::{ProcsOfMethods, ServerCheckpoint};
 pub use state::ControlState;
 
 /// Key of an info in a reply that reports a proc for which an action was not done: an array of
@@ -72,8 +75,8 @@ pub enum ControlResult {
         /// Infos for the requester.
         infos: Vec<Info>,
     },
-    /// The launcher does not control procs. Those of this node were controlled, but for these.
-    OfNode(Vec<NotDone>),
+    /// The launcher does not control procs: the servers have to.
+    OfServers,
 }
 
 /// A proc for which an action was not done.

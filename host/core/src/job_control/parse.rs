@@ -1,7 +1,7 @@
 //! Parsing of job-control requests, complete before any effect.
 use super::{
-    CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError,
-    JobControlOperation, Subdirectories, TopDirectory, checkpoint_request,
+    CheckpointMethod, Cleanup, Declaration, Depth, JobAction, JobControlError, JobControlOperation,
+    PreemptionOrder, Subdirectories, TopDirectory, checkpoint_request,
     cleanup::{add_names, add_paths},
     directive::{GRACE, PREEMPT, flag, last_act, mail, maybe_text, seconds, text},
     method,
@@ -26,34 +26,11 @@ pub struct ParsedJobControl {
     pub directives: Vec<Info>,
 }
 
-/// The action of a request. Targets are single known procs of this node, each once, in order.
+/// The action of a request.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RequestedAction {
-    /// The host environment acts on procs.
-    Act {
-        /// The action.
-        action: JobAction,
-        /// The targets.
-        targets: Vec<Proc>,
-    },
-    /// Procs make a checkpoint.
-    Checkpoint {
-        /// The checkpoint.
-        order: CheckpointOrder,
-        /// The targets.
-        targets: Vec<Proc>,
-    },
-    /// Procs are preempted.
-    Preempt {
-        /// The action in the end.
-        action: JobAction,
-        /// The grace period; none for the site's setting.
-        grace: Option<Duration>,
-        /// The targets.
-        targets: Vec<Proc>,
-    },
-    /// Action on procs of which some are on other nodes. The launcher of their job carries it out.
-    OverNodes {
+    /// An operation on procs.
+    Operate {
         /// The operation.
         operation: JobControlOperation,
         /// The targets.
@@ -218,26 +195,21 @@ impl DirectiveSet {
             ..
         } = self;
         Ok(match verb {
-            Some((_, Verb::Act(action))) => {
-                let operation = JobControlOperation::Act(action.clone());
-                let act = |targets| RequestedAction::Act { action, targets };
-                on_node(targets()?, operation, act)
-            }
+            Some((_, Verb::Act(action))) => RequestedAction::Operate {
+                operation: JobControlOperation::Act(action),
+                targets: targets()?,
+            },
             Some((_, Verb::Checkpoint(checkpoint))) => {
                 let order = checkpoint_request::of(checkpoint, event, &numbers, timeout)?;
-                let operation = JobControlOperation::Checkpoint(order.checkpoint.clone());
-                let checkpoint = |targets| RequestedAction::Checkpoint { order, targets };
-                on_node(targets()?, operation, checkpoint)
+                RequestedAction::Operate {
+                    operation: JobControlOperation::Checkpoint(order),
+                    targets: targets()?,
+                }
             }
-            Some((_, Verb::Preempt(action))) => {
-                let operation = JobControlOperation::Preempt(action.clone());
-                let preempt = |targets| RequestedAction::Preempt {
-                    action,
-                    grace,
-                    targets,
-                };
-                on_node(targets()?, operation, preempt)
-            }
+            Some((_, Verb::Preempt(action))) => RequestedAction::Operate {
+                operation: JobControlOperation::Preempt(PreemptionOrder { action, grace }),
+                targets: targets()?,
+            },
             Some((_, Verb::Provision(nodes))) => RequestedAction::Provision { nodes, image },
             Some((_, Verb::Cancel(which))) => RequestedAction::Cancel(which),
             None if cleanup.is_requested() => RequestedAction::Declare {
@@ -467,19 +439,6 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
 /// Returns true if a directive can be ignored, because it is known and changes nothing.
 fn is_known(info: &Info) -> bool {
     info.key == key::PMIX_JOB_CTRL_SEP && info.value.as_bool() == Some(false)
-}
-
-/// Returns an action on procs of this node, or the same for procs of which some are on other nodes.
-fn on_node(
-    targets: ResolvedTargets,
-    operation: JobControlOperation,
-    action: impl FnOnce(Vec<Proc>) -> RequestedAction,
-) -> RequestedAction {
-    if targets.elsewhere.is_empty() {
-        action(targets.local)
-    } else {
-        RequestedAction::OverNodes { operation, targets }
-    }
 }
 
 /// Returns the single targets. Without targets, the caller's namespace is meant.

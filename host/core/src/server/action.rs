@@ -20,19 +20,17 @@ use peal_model::{
 };
 use std::{path::PathBuf, sync::Arc};
 
-/// An action for another server.
+/// The record of an operation for another server.
 #[derive(Clone, PartialEq, Debug)]
-pub struct ControlForServer {
+pub struct RecordForServer {
     /// The job-control request.
     pub id: ControlId,
     /// The number of the decision in the audit trail.
     pub number: DecisionId,
-    /// The server, which has permitted the action.
+    /// The server, which has permitted the operation.
     pub from: ServerId,
     /// The request as policies of this server would see it.
     pub request: Arc<PolicyRequest>,
-    /// The action.
-    pub control: JobControl,
 }
 
 /// An action that the caller of the server carries out.
@@ -309,9 +307,9 @@ pub enum Upcall {
         /// The action, its targets and directives. They are valid and permitted.
         control: JobControl,
     },
-    /// Controls procs for another server, once that is recorded. Answered by
-    /// [`ServerState::controlled`].
-    ControlForServer(ControlForServer),
+    /// Records an operation for another server, which begins then. Answered by
+    /// [`ServerState::recorded_for_server`].
+    RecordForServer(RecordForServer),
     /// Controls procs of which some are on other nodes. Answered by
     /// [`ServerState::controlled_over_nodes`].
     ControlOverNodes {

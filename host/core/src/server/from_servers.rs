@@ -55,7 +55,7 @@ impl ServerState {
                 Err(refusal) => vec![Action::MessageRefused { from, refusal }],
             },
             InterServerMessage::PublishedData(message) => self.published_data(from, message),
-            InterServerMessage::Request(message) => self.request_message(from, message),
+            InterServerMessage::Request(message) => self.request_message(from, message, now),
         }
     }
 

@@ -66,7 +66,7 @@ pub use crate::{
     retained::{RetentionLimits, Seq},
     server_message::{InterServerMessage, LogMessage},
 };
-pub use action::{Action, ControlForServer, EventOrigin, FileLook, Upcall};
+pub use action::{Action, EventOrigin, FileLook, RecordForServer, Upcall};
 use clients::ClientTable;
 use control::JobControlRequests;
 use data::{DataExchange, GetRequest};
@@ -87,7 +87,8 @@ use publications::Publications;
 pub use refusal::ConnectionRefusal;
 use server_requests::ServerRequests;
 pub use server_requests::{
-    ServerAnswer, ServerQueryId, ServerReply, ServerRequest, ServerRequestId, ServerRequestMessage,
+    ProcDeclaration, ServerAnswer, ServerQueryId, ServerReply, ServerRequest, ServerRequestId,
+    ServerRequestMessage,
 };
 pub use settings::StateSettings;
 use std::sync::Arc;
@@ -407,12 +408,12 @@ impl ServerState {
         answer: Result<ControlResult, Status>,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        if let Ok(ControlResult::OfNode(not_done)) = answer {
-            return self.control_elsewhere(id, not_done, now);
+        if let Ok(ControlResult::OfServers) = answer {
+            return self.control_by_servers(id, now);
         }
         let ctx = ServerContext::new(&self.clients, &self.settings);
         self.controls
-            .controlled_over_nodes(ctx, &mut self.events, id, answer)
+            .answered_by_launcher(ctx, &mut self.events, id, answer)
     }
 
     /// Answers queries about job-control requests (`PMIX_JOB_CTRL_ID`): all that the requester may

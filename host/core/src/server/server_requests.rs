@@ -4,14 +4,17 @@
 //! A request is answered when each asked server has answered, has left, or its time is over. A server
 //! asks about jobs of which it has procs, and about no others.
 use super::{
-    Action, ControlForServer, MessageRefusal, ServerContext, ServerState, Upcall,
+    Action, MessageRefusal, RecordForServer, ServerContext, ServerState, Upcall,
     control::{ServerOrder, ServerOrderStart},
     policy_gate::GatedRequester,
 };
 use crate::{
     MonotonicTime,
     group::{Groups, ServerId},
-    job_control::{ControlId, ControlResult, JobAction, NotDone},
+    job_control::{
+        ControlId, Declaration, Declared, JobAction, JobControl, JobControlOperation, NotDone,
+        ServerCheckpoint, ServerWork,
+    },
     server_message::{InterServerMessage, bytes_of_procs},
 };
 use peal_model::{
@@ -54,6 +57,24 @@ pub enum ServerRequest {
         /// The queries.
         queries: Vec<Query>,
     },
+    /// Tells what the procs of jobs have declared about checkpoints and preemption.
+    Declarations(BTreeSet<Nspace>),
+    /// Procs of the receiver make a checkpoint.
+    Checkpoint {
+        /// The requester; none for a tool, and for a module of the site.
+        requester: Option<Proc>,
+        /// The checkpoint.
+        checkpoint: ServerCheckpoint,
+    },
+}
+
+/// Declaration of a proc.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ProcDeclaration {
+    /// The proc.
+    pub proc: Proc,
+    /// The declaration.
+    pub declaration: Declaration,
 }
 
 /// The way of an answer to another server.
@@ -81,8 +102,10 @@ impl ServerReply {
 /// The answer to a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ServerAnswer {
-    /// Lists the procs that were not controlled.
+    /// Lists the procs that were not controlled, or made no checkpoint.
     Controlled(Vec<NotDone>),
+    /// Tells what procs of the sender have declared.
+    Declared(Vec<ProcDeclaration>),
     /// Answers queries.
     Queried(Result<Vec<Info>, Status>),
 }
@@ -123,12 +146,27 @@ impl ServerRequestMessage {
                     let qualifiers = queries.iter().map(|query| infos(&query.qualifiers));
                     qualifiers.fold(keys, usize::saturating_add)
                 }
+                ServerRequest::Declarations(jobs) => jobs.len().saturating_mul(size_of::<Nspace>()),
+                ServerRequest::Checkpoint { checkpoint, .. } => {
+                    let parts = checkpoint.procs.iter();
+                    let parts = parts
+                        .map(|of| bytes_of_procs(of.procs.len()).saturating_add(of.methods.len()));
+                    parts.fold(checkpoint.name.len(), usize::saturating_add)
+                }
             },
             ServerRequestMessage::Answer { answer, .. } => match answer {
                 ServerAnswer::Controlled(not_done) => {
                     let reasons = not_done.iter().map(|one| one.reason.len());
                     let reasons = reasons.fold(0, usize::saturating_add);
                     reasons.saturating_add(not_done.len().saturating_mul(size_of::<NotDone>()))
+                }
+                ServerAnswer::Declared(declared) => {
+                    let methods = declared.iter().map(|of| {
+                        let methods = of.declaration.methods.as_ref();
+                        methods.map_or(0, |methods| size_of_val(methods.as_slice()))
+                    });
+                    let own = declared.len().saturating_mul(size_of::<ProcDeclaration>());
+                    methods.fold(own, usize::saturating_add)
                 }
                 ServerAnswer::Queried(Ok(found)) => infos(found),
                 ServerAnswer::Queried(Err(_)) => 0,
@@ -142,8 +180,18 @@ impl ServerRequestMessage {
 enum CollectedAnswers {
     /// To a job-control request: the procs that were not controlled.
     Control(ControlId, Vec<NotDone>),
+    /// To the first part of a checkpoint or preemption.
+    Declarations(ControlId, DeclarationsElsewhere),
     /// To a query.
     Query(ServerQueryId, Vec<Result<Vec<Info>, Status>>),
+}
+
+/// Declarations of procs of other nodes.
+#[derive(Debug, Default)]
+struct DeclarationsElsewhere {
+    declared: Declared,
+    /// The targets of which no server has told anything.
+    missing: Vec<NotDone>,
 }
 
 impl CollectedAnswers {
@@ -153,6 +201,12 @@ impl CollectedAnswers {
             (CollectedAnswers::Control(_, all), ServerAnswer::Controlled(not_done)) => {
                 // A server is believed about the procs that it was asked about.
                 all.extend(not_done.into_iter().filter(|one| asked.contains(&one.proc)));
+                true
+            }
+            (CollectedAnswers::Declarations(_, all), ServerAnswer::Declared(declared)) => {
+                for ProcDeclaration { proc, declaration } in declared {
+                    all.declared.declare(&proc, declaration);
+                }
                 true
             }
             (CollectedAnswers::Query(_, all), ServerAnswer::Queried(found)) => {
@@ -168,6 +222,10 @@ impl CollectedAnswers {
         match self {
             CollectedAnswers::Control(_, all) => {
                 all.extend(NotDone::each(asked, reason.status(), reason.text()));
+            }
+            CollectedAnswers::Declarations(_, all) => {
+                let missing = NotDone::each(asked, reason.status(), reason.text());
+                all.missing.extend(missing);
             }
             CollectedAnswers::Query(_, all) => all.push(Err(reason.status())),
         }
@@ -218,8 +276,7 @@ pub(super) struct ServerRequests {
 impl ServerRequests {
     /// Returns the time at which the next request is over.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
-        // All have the same time, so the first one that was made is over first.
-        self.open.first_key_value().map(|(_, open)| open.until)
+        self.open.values().map(|open| open.until).min()
     }
 
     fn ask(
@@ -346,6 +403,20 @@ impl ProcsOfServers {
         found
     }
 
+    /// Returns all procs that are known singly.
+    fn single(&self) -> Vec<Proc> {
+        let reached = self.reached.values().flatten();
+        reached.chain(&self.unreached).cloned().collect()
+    }
+
+    fn not_reached(&self) -> Vec<NotDone> {
+        NotDone::each(
+            self.unreached.iter().cloned(),
+            code::PMIX_ERR_NOT_SUPPORTED,
+            "on another node, without a server in the cluster, and its launcher controls no procs",
+        )
+    }
+
     fn add(&mut self, server: ServerId, procs: impl Iterator<Item = Proc>) {
         let mut procs = procs.peekable();
         if procs.peek().is_some() {
@@ -356,48 +427,128 @@ impl ProcsOfServers {
 
 /// Requests of this server.
 impl ServerState {
-    /// Controls the targets of a request that are on other nodes, after those of this node.
-    pub(super) fn control_elsewhere(
-        &mut self,
-        id: ControlId,
-        not_done: Vec<NotDone>,
-        now: MonotonicTime,
-    ) -> Vec<Action> {
-        let Some(order) = self.controls.take_elsewhere(id) else {
-            return self.controlled_elsewhere(id, not_done);
+    /// Has the servers of several nodes carry out an operation, which their launcher does not. A
+    /// checkpoint or preemption begins when they have told what the procs have declared.
+    pub(super) fn control_by_servers(&mut self, id: ControlId, now: MonotonicTime) -> Vec<Action> {
+        let Some((operation, order)) = self.controls.left_by_launcher(id) else {
+            return Vec::new();
         };
-        let size = |nspace: &Nspace| self.clients.ranks_of(nspace)?.size;
-        let procs = ProcsOfServers::new(&self.groups, &order.elsewhere, size);
-        let mut not_done = not_done;
-        not_done.extend(NotDone::each(
-            procs.unreached.iter().cloned(),
-            code::PMIX_ERR_NOT_SUPPORTED,
-            "on another node, without a server in the cluster, and its launcher controls no procs",
-        ));
-        let single = procs.reached.values().flatten().chain(&procs.unreached);
-        self.controls.acts_elsewhere(id, single.cloned(), not_done);
-        if procs.reached.is_empty() {
-            return self.controlled_elsewhere(id, Vec::new());
-        }
-        // A proc of this server is known to the others. Tools are not.
-        let requester = order.requester;
-        let requester = requester.filter(|proc| self.clients.life(proc).is_some());
-        let answers = CollectedAnswers::Control(id, Vec::new());
+        let procs = self.procs_of_servers(&order.elsewhere);
+        self.controls.name_elsewhere(id, procs.single());
+        let missing = procs.not_reached();
         let until = now + self.settings.server_answer_timeout;
-        self.requests.ask(answers, procs.reached, until, |targets| {
+        let JobControlOperation::Act(action) = operation else {
+            let jobs = procs.reached.values().flatten();
+            let jobs: BTreeSet<Nspace> = jobs.map(|proc| proc.nspace.clone()).collect();
+            let none = DeclarationsElsewhere {
+                declared: Declared::default(),
+                missing,
+            };
+            let answers = CollectedAnswers::Declarations(id, none);
+            return self.ask_servers(answers, procs.reached, until, now, |_| {
+                ServerRequest::Declarations(jobs.clone())
+            });
+        };
+        let acts = self.controls.act_beside_servers(id, action.clone());
+        let requester = self.known_elsewhere(order.requester);
+        let answers = CollectedAnswers::Control(id, missing);
+        let asks = self.ask_servers(answers, procs.reached, until, now, |targets| {
             ServerRequest::Control {
                 requester: requester.clone(),
-                action: order.action.clone(),
+                action: action.clone(),
                 targets: targets.iter().cloned().collect(),
             }
-        })
+        });
+        acts.into_iter().chain(asks).collect()
     }
 
-    fn controlled_elsewhere(&mut self, id: ControlId, not_done: Vec<NotDone>) -> Vec<Action> {
+    /// Begins a checkpoint or preemption on all nodes. The declarations of their procs are known.
+    fn checkpoint_by_servers(
+        &mut self,
+        id: ControlId,
+        declarations: DeclarationsElsewhere,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        // The requester may have cancelled it.
+        let Some(order) = self.controls.accepted_over_nodes(id) else {
+            return Vec::new();
+        };
+        let DeclarationsElsewhere {
+            declared,
+            mut missing,
+        } = declarations;
+        let silent: BTreeSet<&Proc> = missing.iter().map(|one| &one.proc).collect();
+        let answered = order.elsewhere.iter();
+        let answered: Vec<Proc> = answered
+            .filter(|proc| !silent.contains(proc))
+            .cloned()
+            .collect();
+        // A server may have left since it answered.
+        let mut procs = self.procs_of_servers(&answered);
+        missing.extend(procs.not_reached());
         let ctx = ServerContext::new(&self.clients, &self.settings);
-        let done = Ok(ControlResult::OfNode(not_done));
-        self.controls
-            .controlled_over_nodes(ctx, &mut self.events, id, done)
+        if order.local == 0 && procs.reached.is_empty() {
+            let events = &mut self.events;
+            return self.controls.reached_none(ctx, events, id, missing);
+        }
+        let reached = procs.reached.values().flatten().cloned();
+        let planned = self
+            .controls
+            .plan_over_nodes(ctx, id, declared, reached, now);
+        let mut planned = match planned {
+            Ok(planned) => planned,
+            Err(error) => return self.controls.refuse(ctx, &mut self.events, id, &error),
+        };
+        let mut methods = BTreeMap::new();
+        for asked in procs.reached.values_mut() {
+            methods.extend(planned.take(|proc| asked.contains(proc)));
+            // The procs without a method have the grace period alone.
+            asked.retain(|proc| methods.contains_key(proc));
+        }
+        procs.reached.retain(|_, asked| !asked.is_empty());
+        let (name, timeout) = (planned.name.clone(), planned.timeout);
+        let until = planned.deadline + self.settings.server_answer_timeout;
+        let mut actions = self
+            .controls
+            .begin_beside_servers(ctx, &mut self.events, id, planned);
+        let requester = self.known_elsewhere(order.requester);
+        let answers = CollectedAnswers::Control(id, missing);
+        actions.extend(
+            self.ask_servers(answers, procs.reached, until, now, |asked| {
+                let methods = methods.iter().filter(|(proc, _)| asked.contains(proc));
+                ServerRequest::Checkpoint {
+                    requester: requester.clone(),
+                    checkpoint: ServerCheckpoint::new(name.clone(), timeout, methods),
+                }
+            }),
+        );
+        actions
+    }
+
+    /// Returns the requester if other servers know it: a proc of this server. Tools they do not know.
+    fn known_elsewhere(&self, requester: Option<Proc>) -> Option<Proc> {
+        requester.filter(|proc| self.clients.life(proc).is_some())
+    }
+
+    fn procs_of_servers(&self, named: &[Proc]) -> ProcsOfServers {
+        let size = |nspace: &Nspace| self.clients.ranks_of(nspace)?.size;
+        ProcsOfServers::new(&self.groups, named, size)
+    }
+
+    /// Asks servers about these procs. Without servers the answers are complete.
+    fn ask_servers(
+        &mut self,
+        answers: CollectedAnswers,
+        asked: BTreeMap<ServerId, BTreeSet<Proc>>,
+        until: MonotonicTime,
+        now: MonotonicTime,
+        request: impl Fn(&BTreeSet<Proc>) -> ServerRequest,
+    ) -> Vec<Action> {
+        if asked.is_empty() {
+            self.all_answered([answers], now)
+        } else {
+            self.requests.ask(answers, asked, until, request)
+        }
     }
 
     /// Passes queries about a job to the other servers that have procs of it. They are answered by
@@ -415,34 +566,45 @@ impl ServerState {
             .filter(|server| *server != me)
             .map(|server| (server, BTreeSet::new()))
             .collect();
-        if others.is_empty() || !self.clients.has_job(job) {
-            let answers = Vec::new();
-            return vec![Action::ServersQueried { id, answers }];
-        }
+        let others = if self.clients.has_job(job) {
+            others
+        } else {
+            BTreeMap::new()
+        };
         let answers = CollectedAnswers::Query(id, Vec::new());
         let until = now + self.settings.server_answer_timeout;
-        self.requests
-            .ask(answers, others, until, |_| ServerRequest::Query {
-                job: job.clone(),
-                queries: queries.to_vec(),
-            })
+        self.ask_servers(answers, others, until, now, |_| ServerRequest::Query {
+            job: job.clone(),
+            queries: queries.to_vec(),
+        })
     }
 
     /// Ends the requests to a server that has left.
-    pub(super) fn requests_of_left(&mut self, server: ServerId) -> Vec<Action> {
+    pub(super) fn requests_of_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<Action> {
         let over = self.requests.server_left(server);
-        self.all_answered(over)
+        self.all_answered(over, now)
     }
 
     /// Ends the requests whose time is over.
     pub(super) fn expire_requests(&mut self, now: MonotonicTime) -> Vec<Action> {
         let over = self.requests.expire(now);
-        self.all_answered(over)
+        self.all_answered(over, now)
     }
 
-    fn all_answered(&mut self, over: impl IntoIterator<Item = CollectedAnswers>) -> Vec<Action> {
+    fn all_answered(
+        &mut self,
+        over: impl IntoIterator<Item = CollectedAnswers>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         let ended = over.into_iter().flat_map(|answers| match answers {
-            CollectedAnswers::Control(id, not_done) => self.controlled_elsewhere(id, not_done),
+            CollectedAnswers::Control(id, not_done) => {
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                self.controls
+                    .servers_answered(ctx, &mut self.events, id, not_done)
+            }
+            CollectedAnswers::Declarations(id, declarations) => {
+                self.checkpoint_by_servers(id, declarations, now)
+            }
             CollectedAnswers::Query(id, answers) => vec![Action::ServersQueried { id, answers }],
         });
         ended.collect()
@@ -456,27 +618,57 @@ impl ServerState {
         &mut self,
         from: ServerId,
         message: ServerRequestMessage,
+        now: MonotonicTime,
     ) -> Vec<Action> {
-        match message {
-            ServerRequestMessage::Answer { id, answer } => {
-                let over = self.requests.answered(from, id, answer);
-                self.all_answered(over)
-            }
+        let taken = match message {
+            ServerRequestMessage::Answer { id, answer } => self.answered_by(from, id, answer, now),
             ServerRequestMessage::Ask { id, request } => {
                 let to = ServerReply { server: from, id };
-                let answered = match request {
+                match request {
                     ServerRequest::Control {
                         requester,
                         action,
                         targets,
-                    } => self.control_for_server(to, requester, action, targets),
+                    } => {
+                        let control = JobControl {
+                            action,
+                            targets: targets.clone(),
+                            directives: Vec::new(),
+                        };
+                        self.work_for_server(to, requester, ServerWork::Act(control))
+                    }
+                    ServerRequest::Checkpoint {
+                        requester,
+                        checkpoint,
+                    } => {
+                        let work = ServerWork::Checkpoint(checkpoint);
+                        self.work_for_server(to, requester, work)
+                    }
+                    ServerRequest::Declarations(jobs) => self.tell_declarations(to, &jobs),
                     ServerRequest::Query { job, queries } => {
                         self.query_for_server(to, &job, queries)
                     }
-                };
-                answered.unwrap_or_else(|refusal| vec![Action::MessageRefused { from, refusal }])
+                }
+            }
+        };
+        taken.unwrap_or_else(|refusal| vec![Action::MessageRefused { from, refusal }])
+    }
+
+    fn answered_by(
+        &mut self,
+        from: ServerId,
+        id: ServerRequestId,
+        answer: ServerAnswer,
+        now: MonotonicTime,
+    ) -> Result<Vec<Action>, MessageRefusal> {
+        if let ServerAnswer::Declared(declared) = &answer {
+            let mut procs = declared.iter().map(|declared| &declared.proc);
+            if let Some(foreign) = procs.find(|proc| !self.groups.may_speak_for(from, proc)) {
+                return Err(MessageRefusal::ForeignProc(foreign.clone()));
             }
         }
+        let over = self.requests.answered(from, id, answer);
+        Ok(self.all_answered(over, now))
     }
 
     /// Answers a query of another server.
@@ -506,27 +698,35 @@ impl ServerState {
         }
     }
 
-    fn control_for_server(
+    fn work_for_server(
         &mut self,
         reply: ServerReply,
         requester: Option<Proc>,
-        action: JobAction,
-        targets: Vec<Proc>,
+        work: ServerWork,
     ) -> Result<Vec<Action>, MessageRefusal> {
         if let Some(proc) = requester.as_ref()
             && (self.clients.life(proc).is_some() || !self.groups.may_speak_for(reply.server, proc))
         {
             return Err(MessageRefusal::ForeignProc(proc.clone()));
         }
+        let targets = work.procs();
         let mut owner = None;
         for target in &targets {
             owner = self.check_part(reply.server, &target.nspace)?.or(owner);
         }
+        if !work.is_valid() {
+            let reason = "no proc can declare such checkpoint methods";
+            let not_done = NotDone::each(targets, code::PMIX_ERR_BAD_PARAM, reason);
+            return Ok(vec![reply.answer(ServerAnswer::Controlled(not_done))]);
+        }
+        let subject = PolicySubject::JobControl(JobControlSubject {
+            directives: vec![work.directive()],
+        });
         let order = ServerOrder {
             reply,
             requester,
             owner,
-            action,
+            work,
             targets,
         };
         let requester = GatedRequester {
@@ -534,22 +734,45 @@ impl ServerState {
             identity: owner,
             groups: Arc::new([]),
         };
-        let (id, control) = match self.controls.accept_for_server(&self.clients, order) {
-            ServerOrderStart::Accepted { id, control } => (id, control),
+        let (id, known) = match self.controls.accept_for_server(&self.clients, order) {
+            ServerOrderStart::Accepted { id, known } => (id, known),
             ServerOrderStart::Over(answer) => return Ok(vec![answer]),
         };
-        let subject = PolicySubject::JobControl(JobControlSubject {
-            directives: vec![control.action.directive()],
-        });
-        let request = self.policy_request(subject, requester, &control.targets);
-        let control = ControlForServer {
-            id,
-            number: self.gate.number(),
-            from: reply.server,
-            request: Arc::new(request),
-            control,
-        };
-        Ok(vec![Action::Upcall(Upcall::ControlForServer(control))])
+        let request = self.policy_request(subject, requester, &known);
+        Ok(vec![Action::Upcall(Upcall::RecordForServer(
+            RecordForServer {
+                id,
+                number: self.gate.number(),
+                from: reply.server,
+                request: Arc::new(request),
+            },
+        ))])
+    }
+
+    /// Begins an operation for another server that is recorded, or that cannot be. The answer to an
+    /// [`Upcall::RecordForServer`].
+    pub fn recorded_for_server(
+        &mut self,
+        id: ControlId,
+        recorded: Result<(), Status>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.controls
+            .recorded_for_server(ctx, &mut self.events, id, recorded, now)
+    }
+
+    fn tell_declarations(
+        &mut self,
+        to: ServerReply,
+        jobs: &BTreeSet<Nspace>,
+    ) -> Result<Vec<Action>, MessageRefusal> {
+        let mut declared = Vec::new();
+        for job in jobs {
+            self.check_part(to.server, job)?;
+            declared.extend(self.controls.declarations_of(job));
+        }
+        Ok(vec![to.answer(ServerAnswer::Declared(declared))])
     }
 
     fn query_for_server(

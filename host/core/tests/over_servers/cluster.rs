@@ -8,8 +8,8 @@ use peal_core::{
     job::{JobPlacement, JobSpec, NodeRanks, NodeRoute},
     job_control::ControlResult,
     server::{
-        Action, ControlForServer, EventBudget, InterServerMessage, MessageRefusal, MissedEvents,
-        PeerId, RequestId, ServerQueryId, ServerState, StateSettings, Upcall,
+        Action, EventBudget, InterServerMessage, MessageRefusal, MissedEvents, PeerId,
+        RecordForServer, RequestId, ServerQueryId, ServerState, StateSettings, Upcall,
     },
 };
 use peal_model::{
@@ -121,8 +121,10 @@ pub struct Cluster {
     pub lost: Vec<(Proc, Key)>,
     /// The procs that host environments have controlled.
     pub controlled: Vec<Proc>,
-    /// The actions for other servers.
-    pub orders: Vec<ControlForServer>,
+    /// The records of operations for other servers.
+    pub orders: Vec<RecordForServer>,
+    /// The answer of the audit trail to such a record.
+    pub recorded: Result<(), Status>,
     /// The servers whose host environment does not answer.
     pub stuck: BTreeSet<ServerId>,
     /// The queries of other servers that host environments have answered.
@@ -155,6 +157,7 @@ impl Cluster {
             lost: Vec::new(),
             controlled: Vec::new(),
             orders: Vec::new(),
+            recorded: Ok(()),
             stuck: BTreeSet::new(),
             queried: Vec::new(),
             found: Vec::new(),
@@ -228,11 +231,10 @@ impl Cluster {
                 }
                 Action::Upcall(upcall) if self.stuck.contains(&at) => drop(upcall),
                 // The launchers control no procs of other nodes.
-                Action::Upcall(Upcall::ControlOverNodes { id, control, .. }) => {
-                    self.controlled.extend(control.targets.local);
-                    let done = Ok(ControlResult::OfNode(Vec::new()));
+                Action::Upcall(Upcall::ControlOverNodes { id, .. }) => {
+                    let answer = Ok(ControlResult::OfServers);
                     self.step(at, |server, now| {
-                        server.controlled_over_nodes(id, done, now)
+                        server.controlled_over_nodes(id, answer, now)
                     });
                 }
                 Action::Upcall(Upcall::JobControl { id, control, .. }) => {
@@ -241,12 +243,11 @@ impl Cluster {
                         server.controlled(id, &control.targets, Ok(Vec::new()))
                     });
                 }
-                Action::Upcall(Upcall::ControlForServer(order)) => {
-                    let ControlForServer { id, control, .. } = order.clone();
-                    self.controlled.extend(control.targets.iter().cloned());
+                Action::Upcall(Upcall::RecordForServer(order)) => {
+                    let (id, recorded) = (order.id, self.recorded);
                     self.orders.push(order);
-                    self.step(at, |server, _| {
-                        server.controlled(id, &control.targets, Ok(Vec::new()))
+                    self.step(at, |server, now| {
+                        server.recorded_for_server(id, recorded, now)
                     });
                 }
                 Action::Upcall(Upcall::ServerQuery {

@@ -7,6 +7,7 @@
 )]
 #[path = "../carried/mod.rs"]
 mod carried;
+mod checkpoints;
 mod cluster;
 mod costs;
 mod events;

@@ -1,11 +1,12 @@
 //! Control of procs of other servers, and queries about them.
 use super::{
+    checkpoints,
     cluster::{Call, Cluster, FoundByServers, USER, seeds},
     trust::{cluster, nspace, proc, refused},
 };
 use peal_core::{
     group::ServerId,
-    job_control::{self, JobAction, NotDone, OUTCOME, RequestedAction},
+    job_control::{self, JobAction, JobControlOperation, NotDone, OUTCOME, RequestedAction},
     server::{
         MessageRefusal, ServerAnswer, ServerQueryId, ServerRequest, ServerRequestId,
         ServerRequestMessage, StateSettings,
@@ -26,7 +27,7 @@ fn kill(targets: Vec<Proc>) -> Request {
 }
 
 /// A job of five procs on three of four servers.
-fn over_three_servers(seed: u64) -> Cluster {
+pub fn over_three_servers(seed: u64) -> Cluster {
     let mut cluster = Cluster::new(4, seed, &StateSettings::default());
     cluster.add_job("job", &[(2, &[0, 1]), (3, &[2, 3]), (4, &[4])]);
     cluster.deliver_all();
@@ -38,6 +39,11 @@ fn not_done(call: &Call) -> BTreeSet<(Proc, Status)> {
     let [Reply::Infos { infos, .. }] = &call.answers[..] else {
         panic!("{call:?}")
     };
+    outcomes(infos)
+}
+
+/// Returns the procs that infos report, each with its status.
+pub fn outcomes(infos: &[Info]) -> BTreeSet<(Proc, Status)> {
     let outcomes = infos.iter().filter(|info| info.key == OUTCOME);
     let outcome = |info: &Info| {
         let Value::DataArray(array) = &info.value else {
@@ -124,7 +130,15 @@ fn directive_of_an_action_requests_that_action() {
         let directives = vec![action.directive()];
         let targets = vec![target.clone()];
         let parsed = job_control::read(None, &targets, directives, all_of_two).unwrap();
-        assert_eq!(parsed.action, RequestedAction::Act { action, targets });
+        let RequestedAction::Operate {
+            operation,
+            targets: resolved,
+        } = parsed.action
+        else {
+            panic!("{parsed:?}")
+        };
+        assert_eq!(operation, JobControlOperation::Act(action));
+        assert_eq!(resolved.local, targets);
     }
 }
 
@@ -163,6 +177,8 @@ fn each_request_is_answered_once_whatever_dies() {
     for seed in seeds(300) {
         let mut cluster = over_three_servers(seed);
         cluster.latency = 200;
+        let declarer = u32::try_from(cluster.random.below(5)).unwrap();
+        checkpoints::declare(&mut cluster, declarer, checkpoints::by_signal());
         let all = Proc::new(nspace("job"), rank::PMIX_RANK_WILDCARD);
         for step in 0..20 {
             match cluster.random.below(10) {
@@ -182,7 +198,11 @@ fn each_request_is_answered_once_whatever_dies() {
                         cluster.die(&died);
                     }
                 }
-                _ => {
+                3 => {
+                    let (speaker, _) = cluster.some_proc().unwrap();
+                    cluster.request(&speaker, checkpoints::report(code::PMIX_SUCCESS));
+                }
+                other => {
                     let rank = u32::try_from(cluster.random.below(6)).unwrap();
                     let target = if rank == 5 {
                         all.clone()
@@ -190,22 +210,34 @@ fn each_request_is_answered_once_whatever_dies() {
                         proc("job", rank)
                     };
                     let asker = proc("job", step % 2);
-                    cluster.request(&asker, kill(vec![target]));
+                    let request = match other {
+                        4 => checkpoints::checkpoint(vec![target]),
+                        5 => checkpoints::preempt(vec![target]),
+                        _ => kill(vec![target]),
+                    };
+                    cluster.request(&asker, request);
                 }
             }
             cluster.deliver_some(6);
             let wait = cluster.random.below(300);
             cluster.pass(wait as u64);
         }
-        cluster.pass(60_000);
+        cluster.pass(600_000);
         for call in &cluster.calls {
             assert!(call.status().is_some(), "seed {seed}: {call:?}");
+        }
+        // The servers whose host environment does not answer wait for it.
+        for (id, server) in &cluster.servers {
+            if !cluster.stuck.contains(id) {
+                let open = checkpoints::open_requests(server);
+                assert_eq!(open, Vec::<String>::new(), "seed {seed}: {id:?}");
+            }
         }
         assert_eq!(cluster.refused, [], "seed {seed}");
     }
 }
 
-fn ask(request: ServerRequest) -> ServerRequestMessage {
+pub fn ask(request: ServerRequest) -> ServerRequestMessage {
     ServerRequestMessage::Ask {
         id: ServerRequestId(0),
         request,

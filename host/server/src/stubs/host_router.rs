@@ -16,9 +16,7 @@ use crate::{
 use peal_core::{
     group::GroupOperation,
     job::JobSpec,
-    job_control::{
-        Cleanup, ControlOverNodes, ControlResult, JobControl, JobControlOperation, NotDone,
-    },
+    job_control::{Cleanup, ControlOverNodes, ControlResult, JobControl, NotDone},
     server::Purpose,
     supported::Supported,
 };
@@ -651,33 +649,21 @@ impl HostEnvironment for HostRouter {
         };
         Box::pin(async move {
             let ControlOverNodes {
-                operation,
                 targets,
                 directives,
+                ..
             } = control;
             let upcall = HostUpcall::JobControl {
                 // A module of the site requests as the server, as the C library's server does.
                 source: requester.clone().unwrap_or_else(|| remote.name.clone()),
                 targets: targets.named,
-                directives: directives.clone(),
-            };
-            let answer = remote_host::controlled(remote.call(upcall).await);
-            let JobControlOperation::Act(action) = operation else {
-                return answer;
-            };
-            if answer != Err(code::PMIX_ERR_NOT_SUPPORTED) {
-                return answer;
-            }
-            if targets.local.is_empty() {
-                return Ok(ControlResult::OfNode(Vec::new()));
-            }
-            let control = JobControl {
-                action,
-                targets: targets.local,
                 directives,
             };
-            let not_done = self.local.job_control(requester, control).await?;
-            Ok(ControlResult::OfNode(not_done))
+            let answer = remote_host::controlled(remote.call(upcall).await);
+            if answer == Err(code::PMIX_ERR_NOT_SUPPORTED) {
+                return Ok(ControlResult::OfServers);
+            }
+            answer
         })
     }
 

@@ -3,12 +3,13 @@ use super::{ControlContext, JobControlRequests};
 use crate::{
     MonotonicTime,
     job_control::{
-        self, Checkpoint, CheckpointMethod, CheckpointOrder, ControlId, ControlReply, JobAction,
-        JobControl, JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone,
-        PendingWork, RequestStage, STATUS, Trigger,
+        self, Checkpoint, CheckpointMethod, ControlId, Declared, JobAction, JobControl,
+        JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork,
+        RequestStage, STATUS, ServerCheckpoint, Trigger,
     },
     policy::REASON,
     server::{Action, EventDelivery, ServerContext, Upcall},
+    targets::ResolvedTargets,
 };
 use peal_model::{Info, Infos, Proc, Value, code, key};
 use std::{
@@ -16,111 +17,164 @@ use std::{
     time::Duration,
 };
 
+/// A checkpoint that has not begun.
+#[derive(Debug)]
+pub(in crate::server) struct PlannedCheckpoint {
+    pub(in crate::server) name: String,
+    /// The methods of each proc, in the order in which they are tried.
+    pub(in crate::server) methods: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
+    /// True if some targets of a preemption can make none.
+    pub(in crate::server) unprepared: bool,
+    pub(in crate::server) timeout: Duration,
+    /// The time at which procs that have not reported have failed.
+    pub(in crate::server) deadline: MonotonicTime,
+}
+
+impl PlannedCheckpoint {
+    /// Plans the checkpoint of an operation, which may be the first part of a preemption.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a proc can make no checkpoint, or must not be preempted.
+    pub(super) fn new(
+        ctx: ServerContext<'_>,
+        declared: &Declared,
+        operation: &JobControlOperation,
+        targets: &[Proc],
+        id: ControlId,
+        now: MonotonicTime,
+    ) -> Result<PlannedCheckpoint, JobControlError> {
+        let mut methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> = targets
+            .iter()
+            .map(|proc| (proc.clone(), declared.methods_of(proc)))
+            .collect();
+        let (name, timeout) = match operation {
+            JobControlOperation::Checkpoint(order) => {
+                if let Some(method) = order.method {
+                    methods
+                        .values_mut()
+                        .for_each(|methods| *methods = VecDeque::from([method]));
+                }
+                // Such a proc could neither be asked nor ever report.
+                if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
+                    return Err(JobControlError::NoMethod(proc.clone()));
+                }
+                let timeout = order.timeout.unwrap_or(ctx.settings.checkpoint_timeout);
+                (order.checkpoint.clone(), timeout)
+            }
+            JobControlOperation::Preempt(order) => {
+                let mut procs = targets.iter();
+                if let Some(proc) = procs.find(|proc| !declared.may_be_preempted(proc)) {
+                    return Err(JobControlError::NotPreemptible(proc.clone()));
+                }
+                // Procs without a method get the alert and the grace period only.
+                methods.retain(|_, methods| !methods.is_empty());
+                // The time alone is the same for two preemptions within one millisecond.
+                let name = format!("preempt-{}-{}", now.0, id.0);
+                (name, order.grace.unwrap_or(ctx.settings.preempt_grace))
+            }
+            JobControlOperation::Act(_) | JobControlOperation::Provision { .. } => {
+                return Err(JobControlError::Nothing);
+            }
+        };
+        let unprepared = methods.len() < targets.len();
+        Ok(PlannedCheckpoint {
+            name,
+            methods,
+            unprepared,
+            timeout,
+            deadline: now + timeout,
+        })
+    }
+
+    /// Plans a checkpoint that another server has ordered.
+    pub(super) fn of_order(order: ServerCheckpoint, now: MonotonicTime) -> PlannedCheckpoint {
+        PlannedCheckpoint {
+            methods: order.methods(),
+            name: order.name,
+            unprepared: false,
+            timeout: order.timeout,
+            deadline: now + order.timeout,
+        }
+    }
+
+    /// Takes out the part of procs that fulfil a condition, and returns their methods.
+    pub(in crate::server) fn take(
+        &mut self,
+        is_taken: impl Fn(&Proc) -> bool,
+    ) -> BTreeMap<Proc, VecDeque<CheckpointMethod>> {
+        self.methods
+            .extract_if(.., |proc, _| is_taken(proc))
+            .collect()
+    }
+}
+
 impl JobControlRequests {
-    /// Begins a checkpoint: procs are notified by their methods and waited for.
+    /// Begins a checkpoint, or the checkpoint that precedes a preemption, of procs of this node.
     pub(in crate::server) fn checkpoint(
         &mut self,
         ctx: ServerContext<'_>,
         events: &mut EventDelivery,
         given: ControlContext,
-        order: CheckpointOrder,
+        operation: JobControlOperation,
         targets: Vec<Proc>,
     ) -> Result<Vec<Action>, JobControlError> {
-        let methods_of = |proc: &Proc| match order.method {
-            Some(method) => VecDeque::from([method]),
-            None => self.declared.methods_of(proc),
-        };
-        let methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> = targets
-            .iter()
-            .map(|proc| (proc.clone(), methods_of(proc)))
-            .collect();
-        // Such a proc could neither be asked nor ever report.
-        if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
-            return Err(JobControlError::NoMethod(proc.clone()));
-        }
-        let deadline = given.by.at + order.timeout.unwrap_or(ctx.settings.checkpoint_timeout);
-        let (checkpoint, triggers) = Checkpoint::begin(
-            order.checkpoint.clone(),
-            methods,
-            |proc| ctx.clients.has_ended(proc),
-            deadline,
-        );
-        let to = given.by.to;
-        let operation = JobControlOperation::Checkpoint(order.checkpoint);
+        let next = self.ledger.next_id();
+        let at = given.by.at;
+        let planned = PlannedCheckpoint::new(ctx, &self.declared, &operation, &targets, next, at)?;
         let id = self.record_request(
             ctx.clients,
             given,
             operation,
-            targets,
-            RequestStage::Running(PendingWork::Checkpoint(checkpoint)),
+            ResolvedTargets::of_node(targets),
+            RequestStage::Accepted,
             Vec::new(),
         )?;
-        let mut actions = self.reply_accepted(id, to);
-        actions.extend(self.request_checkpoints(ctx, events, id, triggers));
-        // All targets may have ended before, and then no report would continue the request.
-        actions.extend(self.advance_control(ctx, events, id));
-        Ok(actions)
+        Ok(self.begin_checkpoint(ctx, events, id, planned))
     }
 
-    /// Preempts procs. They receive an alert first. Those that declared a method make a checkpoint.
-    /// When all have made theirs, or the grace period is over, the action is carried out.
-    pub(in crate::server) fn preempt(
+    /// Begins the part of this node in a checkpoint: procs are notified by their methods and waited
+    /// for. All targets of a preemption receive an alert first.
+    pub(super) fn begin_checkpoint(
         &mut self,
         ctx: ServerContext<'_>,
         events: &mut EventDelivery,
-        given: ControlContext,
-        action: JobAction,
-        grace: Option<Duration>,
-        targets: Vec<Proc>,
-    ) -> Result<Vec<Action>, JobControlError> {
-        if let Some(proc) = targets
-            .iter()
-            .find(|proc| !self.declared.may_be_preempted(proc))
-        {
-            return Err(JobControlError::NotPreemptible(proc.clone()));
-        }
-        let methods = targets
-            .iter()
-            .map(|proc| (proc.clone(), self.declared.methods_of(proc)));
-        // Procs without a method get the alert and the grace period only.
-        let methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> =
-            methods.filter(|(_, methods)| !methods.is_empty()).collect();
-        let unprepared = methods.len() < targets.len();
-        let grace = grace.unwrap_or(ctx.settings.preempt_grace);
-        // The time alone is the same for two preemptions within one millisecond.
-        let name = format!("preempt-{}-{}", given.by.at.0, self.ledger.next_id().0);
-        let deadline = given.by.at + grace;
+        id: ControlId,
+        planned: PlannedCheckpoint,
+    ) -> Vec<Action> {
+        let PlannedCheckpoint {
+            name,
+            methods,
+            unprepared,
+            timeout,
+            deadline,
+        } = planned;
         let (checkpoint, triggers) =
             Checkpoint::begin(name, methods, |proc| ctx.clients.has_ended(proc), deadline);
-        let to = given.by.to;
-        let operation = JobControlOperation::Preempt(action);
-        let work = PendingWork::Grace {
-            checkpoint,
-            unprepared,
-        };
-        let id = self.record_request(
-            ctx.clients,
-            given,
-            operation,
-            targets.clone(),
-            RequestStage::Running(work),
-            Vec::new(),
-        )?;
-        let mut actions = self.reply_accepted(id, to);
-        let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
-        let more = vec![Info::new(job_control::GRACE, Value::Uint32(seconds))];
-        actions.extend(self.raise_for(
-            ctx,
-            events,
-            id,
-            code::PMIX_JCTRL_PREEMPT_ALERT,
-            &targets,
-            more,
-        ));
+        let alerted = self.ledger.change(id, |entry| {
+            let is_preemption = matches!(entry.operation, JobControlOperation::Preempt(_));
+            entry.stage = RequestStage::Running(if is_preemption {
+                PendingWork::Grace {
+                    checkpoint,
+                    unprepared,
+                }
+            } else {
+                PendingWork::Checkpoint(checkpoint)
+            });
+            is_preemption.then(|| entry.targets.all())
+        });
+        let mut actions = self.reply_accepted(id);
+        if let Some(targets) = alerted.flatten() {
+            let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
+            let more = vec![Info::new(job_control::GRACE, Value::Uint32(seconds))];
+            let alert = code::PMIX_JCTRL_PREEMPT_ALERT;
+            actions.extend(self.raise_for(ctx, events, id, alert, &targets, more));
+        }
         actions.extend(self.request_checkpoints(ctx, events, id, triggers));
-        // No checkpoint may be possible, and then no report would continue the request.
+        // All targets may have ended before, or none may make a checkpoint; then no report would
+        // continue the request.
         actions.extend(self.advance_control(ctx, events, id));
-        Ok(actions)
+        actions
     }
 
     /// Requests checkpoints from procs by their declared methods.
@@ -245,58 +299,102 @@ impl JobControlRequests {
         actions
     }
 
-    /// Continues a request if it waits for no proc any more.
+    /// Continues a request if it waits for no proc and no server any more.
     pub(super) fn advance_control(
         &mut self,
         ctx: ServerContext<'_>,
         events: &mut EventDelivery,
         id: ControlId,
     ) -> Vec<Action> {
-        let next = self.ledger.change(id, |entry| match &entry.stage {
-            RequestStage::Running(PendingWork::Checkpoint(checkpoint)) if checkpoint.is_over() => {
-                entry.not_done = checkpoint.failed().to_vec();
-                Some(Next::Ended(if entry.not_done.is_empty() {
-                    JobControlEnd::Done
-                } else {
-                    JobControlEnd::Failed
-                }))
+        let next = self.ledger.change(id, |entry| {
+            if entry.awaits_servers {
+                return None;
             }
-            RequestStage::Running(PendingWork::Grace {
-                checkpoint,
-                unprepared: false,
-            }) if checkpoint.is_over() => {
-                let JobControlOperation::Preempt(action) = &entry.operation else {
-                    return None;
-                };
-                let control = JobControl {
-                    action: action.clone(),
-                    targets: entry.targets.clone(),
-                    directives: entry.directives.clone(),
-                };
-                let source = entry.requester.clone();
-                // A failed checkpoint does not stop a preemption; the data are lost.
-                entry
-                    .infos
-                    .extend(checkpoint.failed().iter().map(NotDone::info));
-                entry.stage = RequestStage::Running(PendingWork::Host(ControlReply::Given));
-                Some(Next::Done(Upcall::JobControl {
+            match &entry.stage {
+                RequestStage::Running(PendingWork::Elsewhere) => Some(NextStep::End),
+                RequestStage::Running(PendingWork::Checkpoint(checkpoint))
+                    if checkpoint.is_over() =>
+                {
+                    entry.not_done.extend_from_slice(checkpoint.failed());
+                    Some(NextStep::End)
+                }
+                RequestStage::Running(PendingWork::Grace {
+                    checkpoint,
+                    unprepared: false,
+                }) if checkpoint.is_over() => {
+                    // A failed checkpoint does not stop a preemption; the data are lost.
+                    let failed = checkpoint.failed().iter().map(NotDone::info);
+                    entry.infos.extend(failed);
+                    entry.preempt()
+                }
+                _ => None,
+            }
+        });
+        match next.flatten() {
+            Some(NextStep::End) => self.end_by_result(ctx, events, id),
+            Some(NextStep::Control(control)) => {
+                let source = self
+                    .ledger
+                    .get(id)
+                    .and_then(|entry| entry.requester.clone());
+                vec![Action::Upcall(Upcall::JobControl {
                     id,
                     source,
                     control,
-                }))
+                })]
             }
-            _ => None,
-        });
-        match next.flatten() {
-            Some(Next::Ended(end)) => self.end(ctx, events, id, end),
-            Some(Next::Done(upcall)) => vec![Action::Upcall(upcall)],
+            Some(NextStep::Launcher) => self.ask_launcher(id).into_iter().collect(),
             None => Vec::new(),
         }
+    }
+
+    /// Ends a request by what is not done.
+    fn end_by_result(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+    ) -> Vec<Action> {
+        let is_done = self
+            .ledger
+            .get(id)
+            .is_some_and(|entry| entry.not_done.is_empty());
+        let end = if is_done {
+            JobControlEnd::Done
+        } else {
+            JobControlEnd::Failed
+        };
+        self.end(ctx, events, id, end)
     }
 }
 
 /// The step that follows the wait.
-enum Next {
-    Ended(JobControlEnd),
-    Done(Upcall),
+enum NextStep {
+    End,
+    /// The host environment controls procs of this node.
+    Control(JobControl),
+    /// The launcher is asked to control procs of several nodes.
+    Launcher,
+}
+
+impl LedgerEntry {
+    /// Begins the action of a preemption whose procs are prepared.
+    fn preempt(&mut self) -> Option<NextStep> {
+        let JobControlOperation::Preempt(order) = &self.operation else {
+            return None;
+        };
+        let action = order.action.clone();
+        if self.targets.elsewhere.is_empty() {
+            self.stage = RequestStage::Running(PendingWork::Host);
+            Some(NextStep::Control(JobControl {
+                action,
+                targets: self.targets.local.clone(),
+                directives: self.directives.clone(),
+            }))
+        } else {
+            let operation = JobControlOperation::Act(action);
+            self.stage = RequestStage::Running(PendingWork::Launcher(operation));
+            Some(NextStep::Launcher)
+        }
+    }
 }

@@ -1,23 +1,27 @@
 //! Job control: processing of permitted requests until they have ended.
 
 mod checkpoints;
+mod for_servers;
+mod over_nodes;
 
 use super::{
-    Action, EventDelivery, RequestId, ServerAnswer, ServerContext, ServerReply, Upcall,
+    Action, EventDelivery, ProcDeclaration, RequestId, ServerAnswer, ServerContext, Upcall,
     clients::ClientTable,
 };
 use crate::{
     MonotonicTime,
     job_control::{
-        self, ControlId, ControlOverNodes, ControlReply, ControlResult, Declaration, Declared,
-        JobAction, JobControl, JobControlEnd, JobControlError, JobControlLedger,
-        JobControlOperation, LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestSelector,
-        RequestStage, RequestedAction, Requestor, STATUS,
+        self, ControlId, ControlReply, Declaration, Declared, JobAction, JobControl, JobControlEnd,
+        JobControlError, JobControlLedger, JobControlOperation, LedgerEntry, NotDone,
+        ParsedJobControl, PendingWork, RequestSelector, RequestStage, RequestedAction, Requestor,
+        STATUS,
     },
     policy,
     quota::QuotaReport,
     targets::ResolvedTargets,
 };
+pub(super) use checkpoints::PlannedCheckpoint;
+pub(super) use for_servers::{ServerOrder, ServerOrderStart};
 use peal_model::{
     DataArray, Event, Info, Infos, LogRequest, Nspace, Proc, Query, Range, Reply, Status,
     UserIdentity, Value, code, key,
@@ -115,7 +119,7 @@ impl JobControlRequests {
             clients,
             given,
             operation,
-            targets.to_vec(),
+            ResolvedTargets::of_node(targets.to_vec()),
             RequestStage::Ended(JobControlEnd::Denied),
             infos,
         );
@@ -142,6 +146,15 @@ impl JobControlRequests {
         }
     }
 
+    /// Returns what the procs of a job have declared to this server.
+    pub(super) fn declarations_of(&self, nspace: &Nspace) -> impl Iterator<Item = ProcDeclaration> {
+        let of_job = self.declared.of_job(nspace);
+        of_job.map(|(rank, declaration)| ProcDeclaration {
+            proc: Proc::new(nspace.clone(), rank),
+            declaration: declaration.clone(),
+        })
+    }
+
     /// Passes an action to the host environment. A restart is answered at once, because procs may
     /// take long to end; other actions when they are done.
     pub(super) fn act(
@@ -157,63 +170,22 @@ impl JobControlRequests {
             directives: given.directives.clone(),
         };
         let source = given.by.requester.clone();
-        let to = given.by.to;
         let is_long = matches!(action, JobAction::Restart { .. });
-        let work = PendingWork::Host(if is_long {
-            ControlReply::Given
-        } else {
-            ControlReply::Client(to)
-        });
         let id = self.record_request(
             ctx.clients,
             given,
             JobControlOperation::Act(action),
-            targets,
-            RequestStage::Running(work),
+            ResolvedTargets::of_node(targets),
+            RequestStage::Running(PendingWork::Host),
             Vec::new(),
         )?;
         let mut actions = if is_long {
-            self.reply_accepted(id, to)
+            self.reply_accepted(id)
         } else {
             // The reply comes at the end. The mail reports the beginning as well.
             self.mail(id)
         };
         actions.push(Action::Upcall(Upcall::JobControl {
-            id,
-            source,
-            control,
-        }));
-        Ok(actions)
-    }
-
-    /// Passes an operation on procs of several nodes to the host environment. The reply comes when it
-    /// has answered.
-    pub(super) fn act_over_nodes(
-        &mut self,
-        clients: &ClientTable,
-        given: ControlContext,
-        operation: JobControlOperation,
-        targets: ResolvedTargets,
-    ) -> Result<Vec<Action>, JobControlError> {
-        let control = ControlOverNodes {
-            operation: operation.clone(),
-            targets: targets.clone(),
-            directives: given.directives.clone(),
-        };
-        let source = given.by.requester.clone();
-        let work = PendingWork::Host(ControlReply::Client(given.by.to));
-        let id = self.record_request(
-            clients,
-            given,
-            operation,
-            targets.all(),
-            RequestStage::Running(work),
-            Vec::new(),
-        )?;
-        self.ledger
-            .change(id, |entry| entry.elsewhere = targets.elsewhere);
-        let mut actions = self.mail(id);
-        actions.push(Action::Upcall(Upcall::ControlOverNodes {
             id,
             source,
             control,
@@ -227,7 +199,7 @@ impl JobControlRequests {
         clients: &ClientTable,
         given: ControlContext,
         operation: JobControlOperation,
-        targets: Vec<Proc>,
+        targets: ResolvedTargets,
         stage: RequestStage,
         infos: Vec<Info>,
     ) -> Result<ControlId, JobControlError> {
@@ -235,6 +207,7 @@ impl JobControlRequests {
         let ControlContext {
             by:
                 ControlRequester {
+                    to,
                     requester,
                     identity,
                     ..
@@ -250,24 +223,29 @@ impl JobControlRequests {
             identity,
             operation,
             targets,
-            elsewhere: Vec::new(),
             directives,
             mail,
             stage,
+            awaits_servers: false,
+            reply: ControlReply::Client(to),
             not_done: Vec::new(),
             answer: None,
             infos,
         })
     }
 
-    /// Answers with the name of the request, by which its requester can query it.
-    pub(super) fn reply_accepted(&self, id: ControlId, to: RequestId) -> Vec<Action> {
-        let name = self
-            .ledger
-            .get(id)
-            .map(|entry| Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)));
-        let answer = reply_infos(to, code::PMIX_SUCCESS, name.into_iter().collect());
-        std::iter::once(answer).chain(self.mail(id)).collect()
+    /// Answers a client with the name of its request, by which it can query the request. An event
+    /// reports the end.
+    pub(super) fn reply_accepted(&mut self, id: ControlId) -> Vec<Action> {
+        let answer = self.ledger.change(id, |entry| {
+            let ControlReply::Client(to) = entry.reply else {
+                return None;
+            };
+            entry.reply = ControlReply::Given;
+            let name = Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name));
+            Some(reply_infos(to, code::PMIX_SUCCESS, vec![name]))
+        });
+        answer.flatten().into_iter().chain(self.mail(id)).collect()
     }
 
     /// Raises an event for procs that a request concerns.
@@ -317,146 +295,21 @@ impl JobControlRequests {
             let reason = "the host environment does not do it";
             NotDone::each(procs.iter().cloned(), status, reason)
         });
-        let left = self.ledger.change(id, |entry| match &entry.stage {
-            RequestStage::Running(PendingWork::Host(_)) => {
+        let triggers = self.ledger.change(id, |entry| match &entry.stage {
+            RequestStage::Running(PendingWork::Host) => {
                 entry.not_done.extend(not_done);
-                Err(if entry.not_done.is_empty() {
-                    JobControlEnd::Done
-                } else {
-                    JobControlEnd::Failed
-                })
+                entry.stage = RequestStage::Running(PendingWork::Elsewhere);
+                Vec::new()
             }
-            _ => Ok(entry
+            _ => entry
                 // The answer is about signals by which a checkpoint was requested.
                 .checkpoint_mut()
                 .map(|checkpoint| checkpoint.try_next_methods(&not_done))
-                .unwrap_or_default()),
+                .unwrap_or_default(),
         });
-        match left {
-            Some(Ok(triggers)) => {
-                let mut actions = self.request_checkpoints(ctx, events, id, triggers);
-                actions.extend(self.advance_control(ctx, events, id));
-                actions
-            }
-            Some(Err(end)) => self.end(ctx, events, id, end),
-            None => Vec::new(),
-        }
-    }
-
-    /// Takes from a request what the servers of other nodes have to do for it. Returns none if they can
-    /// do nothing.
-    pub(super) fn take_elsewhere(&mut self, id: ControlId) -> Option<OrderElsewhere> {
-        let taken = self.ledger.change(id, |entry| {
-            // Servers carry out actions alone.
-            let JobControlOperation::Act(action) = &entry.operation else {
-                return None;
-            };
-            let elsewhere = std::mem::take(&mut entry.elsewhere);
-            let of_node = entry.targets.len().saturating_sub(elsewhere.len());
-            entry.targets.truncate(of_node);
-            Some(OrderElsewhere {
-                requester: entry.requester.clone(),
-                action: action.clone(),
-                elsewhere,
-            })
-        });
-        taken.flatten()
-    }
-
-    /// Adds the single procs of other nodes to the targets of a request, and what is not done before
-    /// their servers have answered.
-    pub(super) fn acts_elsewhere(
-        &mut self,
-        id: ControlId,
-        single: impl Iterator<Item = Proc>,
-        not_done: Vec<NotDone>,
-    ) {
-        self.ledger.change(id, |entry| {
-            entry.targets.extend(single);
-            entry.not_done = not_done;
-        });
-    }
-
-    /// Records an action for another server, which is answered when it is done.
-    pub(super) fn accept_for_server(
-        &mut self,
-        clients: &ClientTable,
-        order: ServerOrder,
-    ) -> ServerOrderStart {
-        let ServerOrder {
-            reply,
-            requester,
-            owner,
-            action,
-            targets,
-        } = order;
-        // A job of this server may have ended since the sender heard of it.
-        let (known, unknown): (Vec<Proc>, Vec<Proc>) = targets
-            .iter()
-            .cloned()
-            .partition(|target| clients.life(target).is_some());
-        let gone = "the server of its node does not have it any more";
-        let gone = NotDone::each(unknown, code::PMIX_ERR_NOT_FOUND, gone);
-        if known.is_empty() {
-            return ServerOrderStart::Over(reply.answer(ServerAnswer::Controlled(gone)));
-        }
-        let recorded = self.ledger.record(None, |name| LedgerEntry {
-            name,
-            requestor: Requestor::User(owner.map(|owner| owner.uid)),
-            requester,
-            identity: owner,
-            operation: JobControlOperation::Act(action.clone()),
-            targets: targets.clone(),
-            elsewhere: Vec::new(),
-            directives: Vec::new(),
-            mail: None,
-            stage: RequestStage::Running(PendingWork::Host(ControlReply::Server(reply))),
-            not_done: gone,
-            answer: None,
-            infos: Vec::new(),
-        });
-        match recorded {
-            Ok(id) => ServerOrderStart::Accepted {
-                id,
-                control: JobControl {
-                    action,
-                    targets: known,
-                    directives: Vec::new(),
-                },
-            },
-            Err(error) => {
-                let all = NotDone::each(targets, error.status(), &error.to_string());
-                ServerOrderStart::Over(reply.answer(ServerAnswer::Controlled(all)))
-            }
-        }
-    }
-
-    /// Handles the host environment's answer to an [`Upcall::ControlOverNodes`].
-    pub(super) fn controlled_over_nodes(
-        &mut self,
-        ctx: ServerContext<'_>,
-        events: &mut EventDelivery,
-        id: ControlId,
-        answer: Result<ControlResult, Status>,
-    ) -> Vec<Action> {
-        let end = self.ledger.change(id, |entry| {
-            match answer {
-                Ok(ControlResult::OfNode(not_done)) => entry.not_done.extend(not_done),
-                Ok(ControlResult::OfLauncher { status, infos }) => {
-                    entry.answer = Some(status);
-                    entry.infos = infos;
-                }
-                Err(status) => entry.answer = Some(status),
-            }
-            let is_done = entry.answer.unwrap_or_default() == code::PMIX_SUCCESS;
-            if is_done && entry.not_done.is_empty() {
-                JobControlEnd::Done
-            } else {
-                JobControlEnd::Failed
-            }
-        });
-        end.map(|end| self.end(ctx, events, id, end))
-            .unwrap_or_default()
+        let mut actions = self.request_checkpoints(ctx, events, id, triggers.unwrap_or_default());
+        actions.extend(self.advance_control(ctx, events, id));
+        actions
     }
 
     /// Ends a request whose nodes are provided, with the infos of the policies.
@@ -497,21 +350,21 @@ impl JobControlRequests {
         end: JobControlEnd,
     ) -> Vec<Action> {
         // `change` is for open requests only, so that each request ends once.
-        let before = self.ledger.change(id, |entry| {
-            std::mem::replace(&mut entry.stage, RequestStage::Ended(end))
+        let ended = self.ledger.change(id, |entry| {
+            entry.stage = RequestStage::Ended(end);
         });
-        let (Some(before), Some(entry)) = (before, self.ledger.get(id)) else {
+        let (Some(()), Some(entry)) = (ended, self.ledger.get(id)) else {
             return Vec::new();
         };
+        let targets = entry.targets.all();
         let status = match end {
             JobControlEnd::Cancelled => code::PMIX_ERR_JOB_CANCELED,
             JobControlEnd::Denied => entry.answer.unwrap_or(code::PMIX_ERR_NO_PERMISSIONS),
             JobControlEnd::Done | JobControlEnd::Failed => entry
                 .answer
-                .unwrap_or_else(|| job_control::status_of(entry.targets.len(), &entry.not_done)),
+                .unwrap_or_else(|| job_control::status_of(targets.len(), &entry.not_done)),
         };
         let operation = entry.operation.clone();
-        let targets = entry.targets.clone();
         let request_infos = entry.infos();
         let requester = entry.requester.clone();
         let mut actions = vec![Action::JobControlEnded {
@@ -520,27 +373,36 @@ impl JobControlRequests {
             targets,
             status,
         }];
-        if let RequestStage::Running(PendingWork::Host(ControlReply::Server(reply))) = before {
-            actions.push(reply.answer(ServerAnswer::Controlled(entry.not_done.clone())));
-        } else if let RequestStage::Running(PendingWork::Host(ControlReply::Client(to))) = before {
-            let not_done = entry.not_done.iter().map(NotDone::info);
-            let infos = not_done.chain(entry.infos.iter().cloned()).collect();
-            actions.push(reply_infos(to, status, infos));
-        // The requester was answered when the request was accepted, so an event reports the end.
-        } else if let Some(requester) = requester {
-            let more = [
-                vec![Info::new(STATUS, Value::Status(status))],
-                request_infos,
-            ]
-            .concat();
-            actions.extend(self.raise_for(
-                ctx,
-                events,
-                id,
-                Status::PEAL_JOB_CONTROL_ENDED,
-                &[requester],
-                more,
-            ));
+        match (entry.reply, requester) {
+            (ControlReply::Server(reply), _) => {
+                let mut not_done = entry.not_done.clone();
+                if end == JobControlEnd::Cancelled {
+                    let procs = entry.targets.all();
+                    not_done = NotDone::each(procs, status, "the request was cancelled there");
+                }
+                actions.push(reply.answer(ServerAnswer::Controlled(not_done)));
+            }
+            (ControlReply::Client(to), _) => {
+                let not_done = entry.not_done.iter().map(NotDone::info);
+                let infos = not_done.chain(entry.infos.iter().cloned()).collect();
+                actions.push(reply_infos(to, status, infos));
+            }
+            (ControlReply::Given, Some(requester)) => {
+                let more = [
+                    vec![Info::new(STATUS, Value::Status(status))],
+                    request_infos,
+                ]
+                .concat();
+                actions.extend(self.raise_for(
+                    ctx,
+                    events,
+                    id,
+                    Status::PEAL_JOB_CONTROL_ENDED,
+                    &[requester],
+                    more,
+                ));
+            }
+            (ControlReply::Given, None) => {}
         }
         actions.extend(self.mail(id));
         actions
@@ -562,9 +424,9 @@ impl JobControlRequests {
             .not_done
             .iter()
             .map(|not_done| format!("{}: {}", not_done.proc, not_done.reason));
-        let targets = entry
+        let all = entry.targets.all();
+        let targets = all
             // A mail shows the beginning of long lists; a query has all of them.
-            .targets
             .iter()
             .take(32)
             .map(Proc::to_string)
@@ -573,7 +435,7 @@ impl JobControlRequests {
         let head = format!(
             "Request {:?}, {what} of {} procs ({targets}): {state}.",
             entry.name,
-            entry.targets.len()
+            all.len()
         );
         let text = std::iter::once(head)
             // Long lists are cut here, too.
@@ -663,12 +525,7 @@ pub(super) fn operation(
 ) -> Option<JobControlOperation> {
     // An invalid request is refused before it has an operation to record.
     match read(clients, by, targets, directives.to_vec()).ok()?.action {
-        RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
-        RequestedAction::Checkpoint { order, .. } => {
-            Some(JobControlOperation::Checkpoint(order.checkpoint))
-        }
-        RequestedAction::Preempt { action, .. } => Some(JobControlOperation::Preempt(action)),
-        RequestedAction::OverNodes { operation, .. } => Some(operation),
+        RequestedAction::Operate { operation, .. } => Some(operation),
         RequestedAction::Provision { nodes, image } => {
             Some(JobControlOperation::Provision { nodes, image })
         }
@@ -682,35 +539,6 @@ fn requestor(clients: &ClientTable, by: &ControlRequester) -> Requestor {
         Some(proc) if clients.life(proc).is_some() => Requestor::Proc(proc.clone()),
         _ => Requestor::User(by.identity.map(|identity| identity.uid)),
     }
-}
-
-/// The part of a request that the servers of other nodes carry out.
-#[derive(Debug)]
-pub(super) struct OrderElsewhere {
-    pub(super) requester: Option<Proc>,
-    pub(super) action: JobAction,
-    /// The targets on other nodes, as in [`crate::targets::ResolvedTargets::elsewhere`].
-    pub(super) elsewhere: Vec<Proc>,
-}
-
-/// An action that another server asks for.
-#[derive(Debug)]
-pub(super) struct ServerOrder {
-    pub(super) reply: ServerReply,
-    pub(super) requester: Option<Proc>,
-    /// The user of the targets' jobs.
-    pub(super) owner: Option<UserIdentity>,
-    pub(super) action: JobAction,
-    pub(super) targets: Vec<Proc>,
-}
-
-/// Start of an action that another server asks for.
-#[derive(Debug)]
-pub(super) enum ServerOrderStart {
-    /// The host environment has to control these procs.
-    Accepted { id: ControlId, control: JobControl },
-    /// The other server is answered at once.
-    Over(Action),
 }
 
 /// A request with its requester, name, mail and directives.

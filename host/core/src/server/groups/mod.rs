@@ -57,7 +57,7 @@ impl ServerState {
         }
         let left = Some(server);
         actions.extend(self.publications.servers_changed(&self.groups, left));
-        actions.extend(self.requests_of_left(server));
+        actions.extend(self.requests_of_left(server, now));
         actions
     }
 

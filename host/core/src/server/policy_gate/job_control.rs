@@ -17,6 +17,7 @@ use crate::{
         Action, ServerContext, ServerState, Upcall,
         control::{self, ControlContext, ControlRequester, reply_infos},
     },
+    targets::ResolvedTargets,
 };
 use peal_model::{Hook, Info, PolicySubject, Proc, ProvisionSubject, code};
 
@@ -64,23 +65,8 @@ impl ServerState {
             directives,
         };
         match wanted {
-            RequestedAction::Act { action, targets } => {
-                self.controls.act(ctx, given, action, targets)
-            }
-            RequestedAction::Checkpoint { order, targets } => {
-                self.controls
-                    .checkpoint(ctx, &mut self.events, given, order, targets)
-            }
-            RequestedAction::Preempt {
-                action,
-                grace,
-                targets,
-            } => self
-                .controls
-                .preempt(ctx, &mut self.events, given, action, grace, targets),
-            RequestedAction::OverNodes { operation, targets } => {
-                self.controls
-                    .act_over_nodes(&self.clients, given, operation, targets)
+            RequestedAction::Operate { operation, targets } => {
+                self.operate(given, operation, targets)
             }
             RequestedAction::Provision { nodes, image } => self.provision(given, nodes, image),
             RequestedAction::Cancel(which) => {
@@ -101,6 +87,31 @@ impl ServerState {
                 // Without a cleanup the host environment has nothing to do.
                 let done = || reply_infos(given.by.to, code::PMIX_SUCCESS, Vec::new());
                 Ok(vec![cleanup.map_or_else(done, Action::Upcall)])
+            }
+        }
+    }
+
+    /// Begins an operation on procs.
+    fn operate(
+        &mut self,
+        given: ControlContext,
+        operation: JobControlOperation,
+        targets: ResolvedTargets,
+    ) -> Result<Vec<Action>, JobControlError> {
+        if !targets.elsewhere.is_empty() {
+            return self
+                .controls
+                .operate_over_nodes(&self.clients, given, operation, targets);
+        }
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        match operation {
+            JobControlOperation::Act(action) => {
+                self.controls.act(ctx, given, action, targets.local)
+            }
+            operation => {
+                let events = &mut self.events;
+                self.controls
+                    .checkpoint(ctx, events, given, operation, targets.local)
             }
         }
     }
@@ -133,11 +144,11 @@ impl ServerState {
             &self.clients,
             given,
             operation,
-            Vec::new(),
+            ResolvedTargets::default(),
             RequestStage::Accepted,
             Vec::new(),
         )?;
-        let mut actions = self.controls.reply_accepted(id, by.to);
+        let mut actions = self.controls.reply_accepted(id);
         actions.extend(self.request_nodes(id, &by, subject));
         Ok(actions)
     }
