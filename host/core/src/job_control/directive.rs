@@ -52,16 +52,20 @@ pub(super) fn text(info: &Info, key: KeyName) -> Result<String, JobControlError>
     })
 }
 
+/// Returns true if a text can be a name.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control)
+}
+
 /// Parses an optional name. NULL and the empty string are none.
 pub(super) fn maybe_text(info: &Info, key: KeyName) -> Result<Option<String>, JobControlError> {
     let expected = "a PMIX_STRING of at most 256 bytes that can all be printed";
     match &info.value {
         Value::String(None) | Value::Undef => Ok(None),
         value => {
-            let fits = |text: &&str| text.len() <= MAX_NAME && !text.chars().any(char::is_control);
             let text = value
                 .as_str()
-                .filter(fits)
+                .filter(|text| text.is_empty() || is_name(text))
                 .ok_or(JobControlError::BadDirective {
                     key: key.0,
                     expected,

@@ -1,7 +1,7 @@
 //! The job-control ledger: every accepted or denied request with its requester, its stage and its
 //! end.
 use super::{
-    Checkpoint, CheckpointOrder, ControlState, JobAction, JobControlError, NotDone,
+    Checkpoint, CheckpointOrder, ControlState, JobAction, JobControl, JobControlError, NotDone,
     PreemptionOrder, RequestSelector, STATUS, ServerWork,
 };
 use crate::{
@@ -25,6 +25,9 @@ pub const STATE: KeyName = KeyName("peal.jctrl.state");
 /// Key of the operation, in a [`REQUEST`].
 pub const OPERATION: KeyName = KeyName("peal.jctrl.action");
 
+/// Largest number of infos of an event about the end of a request. A query has all of them.
+const MAX_EVENT_INFOS: usize = 256;
+
 /// Identifier of a request; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ControlId(pub u64);
@@ -45,6 +48,17 @@ pub enum JobControlOperation {
         /// The image.
         image: Option<String>,
     },
+}
+
+impl JobControlOperation {
+    /// Returns true if it depends on what procs have declared.
+    pub(crate) fn needs_declarations(&self) -> bool {
+        match self {
+            JobControlOperation::Checkpoint(order) => order.method.is_none(),
+            JobControlOperation::Preempt(_) => true,
+            JobControlOperation::Act(_) | JobControlOperation::Provision { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for JobControlOperation {
@@ -104,7 +118,7 @@ pub(crate) enum RequestStage {
 /// The pending work of a request.
 #[derive(Debug)]
 pub(crate) enum PendingWork {
-    /// An action for another server is written into the audit trail.
+    /// An operation for another server is written into the audit trail.
     Record(ServerWork),
     /// The launcher is asked to carry out this operation on all nodes.
     Launcher(JobControlOperation),
@@ -131,7 +145,7 @@ pub(crate) enum ControlReply {
     Given,
     /// That to the request of a client.
     Client(RequestId),
-    /// That to another server, for which the host environment acts.
+    /// That to another server, for which this one carries out the operation.
     Server(ServerReply),
 }
 
@@ -143,6 +157,8 @@ pub(crate) enum Requestor {
     Proc(Proc),
     /// Tools and modules of a user.
     User(Option<u32>),
+    /// Another server, by its order.
+    Server(ServerReply),
 }
 
 /// A request.
@@ -165,7 +181,7 @@ pub(crate) struct LedgerEntry {
     pub(crate) reply: ControlReply,
     /// Targets for which the operation was not done.
     pub(crate) not_done: Vec<NotDone>,
-    /// The status of a refusal by a policy, or of the launcher that acted on procs of other nodes.
+    /// The status of a refusal, or of the launcher that acted on procs of other nodes.
     pub(crate) answer: Option<Status>,
     /// Further infos for the requester: reasons, answers.
     pub(crate) infos: Vec<Info>,
@@ -181,7 +197,19 @@ impl LedgerEntry {
         }
     }
 
-    fn is_open(&self) -> bool {
+    /// Returns an action on procs of this node, for the host environment.
+    ///
+    /// The directives are those of the request also where the action is a part of a checkpoint or a
+    /// preemption: of a signal alone a launcher could make one to the whole job, as PRRTE does.
+    pub(crate) fn control(&self, action: JobAction, targets: Vec<Proc>) -> JobControl {
+        JobControl {
+            action,
+            targets,
+            directives: self.directives.clone(),
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
         !matches!(self.stage, RequestStage::Ended(_))
     }
 
@@ -274,6 +302,14 @@ impl LedgerEntry {
             REQUEST,
             Value::DataArray(DataArray::infos(self.infos().into_iter().chain(why))),
         )
+    }
+
+    /// Returns the infos that describe the request to its requester. An event has room for some procs
+    /// only.
+    pub(crate) fn infos_for_event(&self) -> Vec<Info> {
+        let mut infos = self.infos();
+        infos.truncate(MAX_EVENT_INFOS);
+        infos
     }
 
     /// Returns the infos that describe the request to its requester.
@@ -421,6 +457,16 @@ impl JobControlLedger {
                 .map(|(id, _)| *id);
             oldest.and_then(|id| self.entries.remove(&id));
         }
+    }
+
+    /// Returns the open requests of other servers that fulfil a condition and can still be cancelled.
+    pub(crate) fn orders(&self, is_meant: impl Fn(ServerReply) -> bool) -> Vec<ControlId> {
+        let entries = self.entries.iter();
+        let meant = entries.filter(|(_, entry)| match entry.requestor {
+            Requestor::Server(order) => is_meant(order) && entry.commitment().is_none(),
+            _ => false,
+        });
+        meant.map(|(id, _)| *id).collect()
     }
 
     /// Returns a request.

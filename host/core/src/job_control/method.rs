@@ -2,14 +2,10 @@
 use super::JobControlError;
 use peal_model::{Info, Nspace, Proc, Rank, Status, Value, code, key};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-    ops::RangeInclusive,
-};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 /// Maximum number of methods that one proc declares.
-pub(crate) const MAX_METHODS: usize = 16;
+const MAX_METHODS: usize = 16;
 
 /// Numbers of the signals of Linux, with those for real time.
 const SIGNALS: RangeInclusive<u8> = 1..=64;
@@ -23,7 +19,25 @@ pub enum CheckpointMethod {
     Signal(u8),
 }
 
+/// Returns true if a proc can declare these methods.
+pub(crate) fn methods_are_valid(methods: &[CheckpointMethod]) -> bool {
+    (1..=MAX_METHODS).contains(&methods.len()) && methods.iter().all(CheckpointMethod::is_valid)
+}
+
 impl CheckpointMethod {
+    /// Returns the info that declares the method.
+    pub(crate) fn info(&self) -> Info {
+        match self {
+            CheckpointMethod::Event(code) => {
+                Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, Value::Status(*code))
+            }
+            CheckpointMethod::Signal(number) => Info::new(
+                key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL,
+                Value::Int(i32::from(*number)),
+            ),
+        }
+    }
+
     /// Returns true if a proc can declare the method.
     pub(crate) fn is_valid(&self) -> bool {
         match self {
@@ -53,6 +67,12 @@ pub struct Declaration {
 }
 
 impl Declaration {
+    /// Returns true if a proc can declare this.
+    pub(crate) fn is_valid(&self) -> bool {
+        let methods = self.methods.as_deref();
+        methods.is_none_or(methods_are_valid)
+    }
+
     /// Returns true if nothing is declared.
     pub fn is_empty(&self) -> bool {
         *self == Declaration::default()
@@ -104,28 +124,36 @@ impl Declared {
         self.0.remove(nspace);
     }
 
-    /// Returns the checkpoint methods of a proc: its own or, since often one rank declares for all,
-    /// those of the lowest rank of its job that declared any.
-    pub(crate) fn methods_of(&self, proc: &Proc) -> VecDeque<CheckpointMethod> {
-        let job = self.0.get(&proc.nspace);
-        let own = job
-            .and_then(|job| job.get(&proc.rank))
-            .and_then(|declared| declared.methods.as_ref());
-        let methods = own.or_else(|| {
-            job.and_then(|job| job.values().find_map(|declared| declared.methods.as_ref()))
-        });
-        methods.into_iter().flatten().copied().collect()
+    /// Returns what holds for a proc of a job that has declared nothing: often one rank declares for
+    /// all, so it is the declaration of the lowest rank that has made one, for each part.
+    fn default_of(&self, nspace: &Nspace) -> Declaration {
+        let declarations = || self.0.get(nspace).into_iter().flat_map(BTreeMap::values);
+        Declaration {
+            preemptible: declarations().find_map(|declared| declared.preemptible),
+            methods: declarations().find_map(|declared| declared.methods.clone()),
+        }
     }
 
-    /// Returns true if a proc may be preempted, by its own or its job's declaration as in
-    /// `methods_of`.
-    pub(crate) fn may_be_preempted(&self, proc: &Proc) -> bool {
-        let job = self.0.get(&proc.nspace);
-        let own = job
-            .and_then(|job| job.get(&proc.rank))
-            .and_then(|declared| declared.preemptible);
-        own.or_else(|| job.and_then(|job| job.values().find_map(|declared| declared.preemptible)))
-            .unwrap_or_default()
+    /// Returns what holds for each of these procs: its own declaration, or else that of its job.
+    pub(crate) fn of<'a>(
+        &self,
+        procs: impl IntoIterator<Item = &'a Proc>,
+    ) -> BTreeMap<Proc, Declaration> {
+        let mut defaults: BTreeMap<&Nspace, Declaration> = BTreeMap::new();
+        let mut found = BTreeMap::new();
+        for proc in procs {
+            let default = defaults
+                .entry(&proc.nspace)
+                .or_insert_with(|| self.default_of(&proc.nspace));
+            let own = self.0.get(&proc.nspace).and_then(|job| job.get(&proc.rank));
+            let own = own.cloned().unwrap_or_default();
+            let declared = Declaration {
+                preemptible: own.preemptible.or(default.preemptible),
+                methods: own.methods.or_else(|| default.methods.clone()),
+            };
+            found.insert(proc.clone(), declared);
+        }
+        found
     }
 }
 

@@ -22,6 +22,7 @@ pub use action::JobAction;
 pub(crate) use checkpoint::{Checkpoint, Trigger};
 pub use checkpoint_request::{CheckpointOrder, PreemptionOrder};
 pub use cleanup::{Cleanup, Depth, Subdirectories, TopDirectory};
+pub(crate) use directive::is_name;
 pub use directive::{GRACE, PREEMPT};
 pub use error::JobControlError;
 pub use ledger::{ControlId, JobControlEnd, JobControlOperation, OPERATION, REQUEST, STATE};
@@ -29,7 +30,7 @@ pub(crate) use ledger::{
     ControlReply, JobControlLedger, LedgerEntry, PendingWork, RequestStage, Requestor,
 };
 pub use method::{CheckpointMethod, Declaration};
-pub(crate) use method::{Declared, MAX_METHODS};
+pub(crate) use method::{Declared, methods_are_valid};
 pub use parse::{ParsedJobControl, RequestSelector, RequestedAction, read};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, Value, code, key};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub const OUTCOME: KeyName = KeyName("peal.jctrl.outcome");
 /// Key of the status, in an [`OUTCOME`] and in the event by which a proc reports its checkpoint.
 pub const STATUS: KeyName = KeyName("peal.jctrl.status");
 
+/// Longest reason of another server, in bytes.
+const MAX_REASON: usize = 256;
+
 /// An action that the host environment carries out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobControl {
@@ -50,7 +54,7 @@ pub struct JobControl {
     pub action: JobAction,
     /// Single known procs of this node, each once, in order.
     pub targets: Vec<Proc>,
-    /// All directives, for host environments that support further optional ones.
+    /// The directives of the request, for host environments that support further optional ones.
     pub directives: Vec<Info>,
 }
 
@@ -103,6 +107,13 @@ impl NotDone {
             reason: reason.to_owned(),
         });
         not_done.collect()
+    }
+
+    /// Cuts the reason, which another server has given.
+    pub(crate) fn with_short_reason(mut self) -> NotDone {
+        let end = self.reason.floor_char_boundary(MAX_REASON);
+        self.reason.truncate(end);
+        self
     }
 
     /// Returns the info for requesters.

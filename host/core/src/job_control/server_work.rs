@@ -1,5 +1,8 @@
 //! Work that one server does for another one.
-use super::{CheckpointMethod, CheckpointOrder, JobControl, JobControlOperation, MAX_METHODS};
+use super::{
+    CheckpointMethod, CheckpointOrder, JobAction, JobControl, JobControlOperation, is_name,
+    methods_are_valid,
+};
 use peal_model::{Info, Proc, Value, key};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -19,6 +22,8 @@ pub struct ProcsOfMethods {
 /// A checkpoint of procs of another server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ServerCheckpoint {
+    /// The name of the request at the server that orders it, which procs are told.
+    pub request: String,
     /// The name of the checkpoint.
     pub name: String,
     /// The time after which procs that have not reported have failed.
@@ -28,27 +33,21 @@ pub struct ServerCheckpoint {
 }
 
 impl ServerCheckpoint {
-    /// Orders a checkpoint of procs with these methods.
-    pub(crate) fn new<'a>(
-        name: String,
-        timeout: Duration,
-        methods: impl Iterator<Item = (&'a Proc, &'a VecDeque<CheckpointMethod>)>,
-    ) -> ServerCheckpoint {
+    /// Groups procs by their methods.
+    pub(crate) fn group(
+        methods: &BTreeMap<Proc, VecDeque<CheckpointMethod>>,
+    ) -> Vec<ProcsOfMethods> {
         let mut by_methods: BTreeMap<&VecDeque<CheckpointMethod>, Vec<Proc>> = BTreeMap::new();
         for (proc, methods) in methods {
             by_methods.entry(methods).or_default().push(proc.clone());
         }
         let procs = by_methods.into_iter();
-        ServerCheckpoint {
-            name,
-            timeout,
-            procs: procs
-                .map(|(methods, procs)| ProcsOfMethods {
-                    methods: methods.iter().copied().collect(),
-                    procs,
-                })
-                .collect(),
-        }
+        procs
+            .map(|(methods, procs)| ProcsOfMethods {
+                methods: methods.iter().copied().collect(),
+                procs,
+            })
+            .collect()
     }
 
     /// Returns the methods of each proc.
@@ -60,12 +59,10 @@ impl ServerCheckpoint {
         procs.collect()
     }
 
-    /// Returns true if each proc has methods that a proc can declare.
-    pub(crate) fn is_valid(&self) -> bool {
-        self.procs.iter().all(|of| {
-            (1..=MAX_METHODS).contains(&of.methods.len())
-                && of.methods.iter().all(CheckpointMethod::is_valid)
-        })
+    /// Returns true if each proc has methods that a proc can declare, and the names are names.
+    fn is_valid(&self) -> bool {
+        let has_methods = |of: &ProcsOfMethods| methods_are_valid(&of.methods);
+        is_name(&self.name) && is_name(&self.request) && self.procs.iter().all(has_methods)
     }
 }
 
@@ -93,21 +90,36 @@ impl ServerWork {
         }
     }
 
-    /// Returns the directive that requests the operation.
-    pub(crate) fn directive(&self) -> Info {
+    /// Returns the directives that request the operation. Those of a checkpoint have each method.
+    pub(crate) fn directives(&self) -> Vec<Info> {
         match self {
-            ServerWork::Act(control) => control.action.directive(),
-            ServerWork::Checkpoint(checkpoint) => Info::new(
-                key::PMIX_JOB_CTRL_CHECKPOINT,
-                Value::string(&checkpoint.name),
-            ),
+            ServerWork::Act(control) => vec![control.action.directive()],
+            ServerWork::Checkpoint(checkpoint) => {
+                let name = Value::string(&checkpoint.name);
+                let name = Info::new(key::PMIX_JOB_CTRL_CHECKPOINT, name);
+                let methods = checkpoint.procs.iter().flat_map(|of| &of.methods);
+                let methods: BTreeSet<&CheckpointMethod> = methods.collect();
+                let methods = methods.into_iter().map(CheckpointMethod::info);
+                std::iter::once(name).chain(methods).collect()
+            }
+        }
+    }
+
+    /// Returns the name that the request keeps, if it has one.
+    pub(crate) fn request(&self) -> Option<&str> {
+        match self {
+            ServerWork::Act(_) => None,
+            ServerWork::Checkpoint(checkpoint) => Some(&checkpoint.request),
         }
     }
 
     /// Returns true if a server may order the work.
     pub(crate) fn is_valid(&self) -> bool {
         match self {
-            ServerWork::Act(_) => true,
+            ServerWork::Act(control) => match control.action {
+                JobAction::Signal(number) => CheckpointMethod::Signal(number).is_valid(),
+                _ => true,
+            },
             ServerWork::Checkpoint(checkpoint) => checkpoint.is_valid(),
         }
     }

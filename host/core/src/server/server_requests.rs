@@ -5,15 +5,15 @@
 //! asks about jobs of which it has procs, and about no others.
 use super::{
     Action, MessageRefusal, RecordForServer, ServerContext, ServerState, Upcall,
-    control::{ServerOrder, ServerOrderStart},
+    control::{ControlContext, ServerOrder, ServerOrderStart},
     policy_gate::GatedRequester,
 };
 use crate::{
     MonotonicTime,
     group::{Groups, ServerId},
     job_control::{
-        ControlId, Declaration, Declared, JobAction, JobControl, JobControlOperation, NotDone,
-        ServerCheckpoint, ServerWork,
+        ControlId, Declaration, Declared, JobAction, JobControl, JobControlError,
+        JobControlOperation, NotDone, ServerCheckpoint, ServerWork,
     },
     server_message::{InterServerMessage, bytes_of_procs},
 };
@@ -127,6 +127,11 @@ pub enum ServerRequestMessage {
         /// The answer.
         answer: ServerAnswer,
     },
+    /// Takes a request back. What has not begun by then does not begin.
+    Withdraw {
+        /// The sender's number of the request.
+        id: ServerRequestId,
+    },
 }
 
 impl ServerRequestMessage {
@@ -171,6 +176,7 @@ impl ServerRequestMessage {
                 ServerAnswer::Queried(Ok(found)) => infos(found),
                 ServerAnswer::Queried(Err(_)) => 0,
             },
+            ServerRequestMessage::Withdraw { .. } => 0,
         }
     }
 }
@@ -178,7 +184,7 @@ impl ServerRequestMessage {
 /// Answers of the servers that have answered.
 #[derive(Debug)]
 enum CollectedAnswers {
-    /// To a job-control request: the procs that were not controlled.
+    /// To a job-control request: the procs that were not controlled, or made no checkpoint.
     Control(ControlId, Vec<NotDone>),
     /// To the first part of a checkpoint or preemption.
     Declarations(ControlId, DeclarationsElsewhere),
@@ -189,6 +195,8 @@ enum CollectedAnswers {
 /// Declarations of procs of other nodes.
 #[derive(Debug, Default)]
 struct DeclarationsElsewhere {
+    /// The jobs of which servers were asked.
+    jobs: BTreeSet<Nspace>,
     declared: Declared,
     /// The targets of which no server has told anything.
     missing: Vec<NotDone>,
@@ -199,13 +207,17 @@ impl CollectedAnswers {
     fn add(&mut self, asked: &BTreeSet<Proc>, answer: ServerAnswer) -> bool {
         match (self, answer) {
             (CollectedAnswers::Control(_, all), ServerAnswer::Controlled(not_done)) => {
-                // A server is believed about the procs that it was asked about.
-                all.extend(not_done.into_iter().filter(|one| asked.contains(&one.proc)));
+                // A server is believed once about each proc that it was asked about.
+                let mut asked = asked.clone();
+                let not_done = not_done.into_iter().filter(|one| asked.remove(&one.proc));
+                all.extend(not_done.map(NotDone::with_short_reason));
                 true
             }
             (CollectedAnswers::Declarations(_, all), ServerAnswer::Declared(declared)) => {
                 for ProcDeclaration { proc, declaration } in declared {
-                    all.declared.declare(&proc, declaration);
+                    if all.jobs.contains(&proc.nspace) && declaration.is_valid() {
+                        all.declared.declare(&proc, declaration);
+                    }
                 }
                 true
             }
@@ -268,6 +280,8 @@ struct OpenServerRequest {
 #[derive(Debug, Default)]
 pub(super) struct ServerRequests {
     open: BTreeMap<ServerRequestId, OpenServerRequest>,
+    /// The open requests by the time at which they are over.
+    due: BTreeSet<(MonotonicTime, ServerRequestId)>,
     next: u64,
     /// Queries of each other server that are being answered.
     held: BTreeMap<ServerId, usize>,
@@ -276,7 +290,7 @@ pub(super) struct ServerRequests {
 impl ServerRequests {
     /// Returns the time at which the next request is over.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
-        self.open.values().map(|open| open.until).min()
+        self.due.first().map(|(until, _)| *until)
     }
 
     fn ask(
@@ -284,12 +298,12 @@ impl ServerRequests {
         answers: CollectedAnswers,
         asked: BTreeMap<ServerId, BTreeSet<Proc>>,
         until: MonotonicTime,
-        request: impl Fn(&BTreeSet<Proc>) -> ServerRequest,
+        request: impl Fn(ServerId, &BTreeSet<Proc>) -> ServerRequest,
     ) -> Vec<Action> {
         let id = ServerRequestId(self.next);
         self.next += 1;
         let messages = asked.iter().map(|(to, procs)| {
-            let request = request(procs);
+            let request = request(*to, procs);
             send(*to, ServerRequestMessage::Ask { id, request })
         });
         let messages = messages.collect();
@@ -299,6 +313,7 @@ impl ServerRequests {
             until,
         };
         self.open.insert(id, open);
+        self.due.insert((until, id));
         messages
     }
 
@@ -316,28 +331,58 @@ impl ServerRequests {
         }
         open.waiting.remove(&from);
         if open.waiting.is_empty() {
-            self.open.remove(&id).map(|open| open.answers)
+            self.close(id).map(|open| open.answers)
         } else {
             None
         }
     }
 
+    fn close(&mut self, id: ServerRequestId) -> Option<OpenServerRequest> {
+        let open = self.open.remove(&id)?;
+        self.due.remove(&(open.until, id));
+        Some(open)
+    }
+
+    /// Closes the job-control requests that have ended, and takes them back from the servers that have
+    /// not answered.
+    fn withdraw(&mut self, is_open: impl Fn(ControlId) -> bool) -> Vec<Action> {
+        let ended = self.open.iter().filter(|(_, open)| match open.answers {
+            CollectedAnswers::Control(id, _) | CollectedAnswers::Declarations(id, _) => {
+                !is_open(id)
+            }
+            CollectedAnswers::Query(..) => false,
+        });
+        let ended: Vec<ServerRequestId> = ended.map(|(id, _)| *id).collect();
+        let mut messages = Vec::new();
+        for id in ended {
+            let servers = self.close(id).map(|open| open.waiting).unwrap_or_default();
+            let servers = servers.into_keys();
+            messages
+                .extend(servers.map(|server| send(server, ServerRequestMessage::Withdraw { id })));
+        }
+        messages
+    }
+
     /// Waits no longer for a server. Returns the requests that are over with that.
     fn server_left(&mut self, server: ServerId) -> Vec<CollectedAnswers> {
         self.held.remove(&server);
-        for open in self.open.values_mut() {
+        let mut over = Vec::new();
+        for (id, open) in &mut self.open {
             if let Some(asked) = open.waiting.remove(&server) {
                 open.answers.add_missing(asked, MissingAnswer::Left);
+                over.extend(open.waiting.is_empty().then_some(*id));
             }
         }
-        let over = self.open.extract_if(.., |_, open| open.waiting.is_empty());
-        over.map(|(_, open)| open.answers).collect()
+        let over = over.into_iter().filter_map(|id| self.close(id));
+        over.map(|open| open.answers).collect()
     }
 
     /// Returns the requests whose time is over.
     fn expire(&mut self, now: MonotonicTime) -> Vec<CollectedAnswers> {
-        let over = self.open.extract_if(.., |_, open| open.until <= now);
-        let over = over.map(|(_, open)| {
+        let due = self.due.iter().take_while(|(until, _)| *until <= now);
+        let due: Vec<ServerRequestId> = due.map(|(_, id)| *id).collect();
+        let over = due.into_iter().filter_map(|id| self.close(id));
+        let over = over.map(|open| {
             let mut answers = open.answers;
             for asked in open.waiting.into_values() {
                 answers.add_missing(asked, MissingAnswer::Late);
@@ -430,29 +475,19 @@ impl ServerState {
     /// Has the servers of several nodes carry out an operation, which their launcher does not. A
     /// checkpoint or preemption begins when they have told what the procs have declared.
     pub(super) fn control_by_servers(&mut self, id: ControlId, now: MonotonicTime) -> Vec<Action> {
-        let Some((operation, order)) = self.controls.left_by_launcher(id) else {
+        let Some(order) = self.controls.left_by_launcher(id) else {
             return Vec::new();
         };
         let procs = self.procs_of_servers(&order.elsewhere);
         self.controls.name_elsewhere(id, procs.single());
-        let missing = procs.not_reached();
-        let until = now + self.settings.server_answer_timeout;
-        let JobControlOperation::Act(action) = operation else {
-            let jobs = procs.reached.values().flatten();
-            let jobs: BTreeSet<Nspace> = jobs.map(|proc| proc.nspace.clone()).collect();
-            let none = DeclarationsElsewhere {
-                declared: Declared::default(),
-                missing,
-            };
-            let answers = CollectedAnswers::Declarations(id, none);
-            return self.ask_servers(answers, procs.reached, until, now, |_| {
-                ServerRequest::Declarations(jobs.clone())
-            });
+        let JobControlOperation::Act(action) = order.operation else {
+            return self.ask_declarations(id, now);
         };
         let acts = self.controls.act_beside_servers(id, action.clone());
         let requester = self.known_elsewhere(order.requester);
-        let answers = CollectedAnswers::Control(id, missing);
-        let asks = self.ask_servers(answers, procs.reached, until, now, |targets| {
+        let answers = CollectedAnswers::Control(id, procs.not_reached());
+        let until = now + self.settings.server_answer_timeout;
+        let asks = self.ask_servers(answers, procs.reached, until, now, |_, targets| {
             ServerRequest::Control {
                 requester: requester.clone(),
                 action: action.clone(),
@@ -462,7 +497,76 @@ impl ServerState {
         acts.into_iter().chain(asks).collect()
     }
 
+    /// Begins a checkpoint or preemption of procs of this node. If they have not declared here what it
+    /// needs, another proc of their job may have declared it at its server.
+    pub(super) fn checkpoint_of_node(
+        &mut self,
+        given: ControlContext,
+        operation: JobControlOperation,
+        targets: Vec<Proc>,
+    ) -> Result<Vec<Action>, JobControlError> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        let now = given.by.at;
+        match self.controls.plan(ctx, &operation, &targets, now) {
+            Err(JobControlError::NoMethod(_) | JobControlError::NotPreemptible(_))
+                if !self.other_servers_of(&targets).is_empty() =>
+            {
+                let id = self
+                    .controls
+                    .accept(&self.clients, given, operation, targets)?;
+                Ok(self.ask_declarations(id, now))
+            }
+            planned => {
+                self.controls
+                    .checkpoint(ctx, &mut self.events, given, operation, targets, planned?)
+            }
+        }
+    }
+
+    /// Returns the other servers that have procs of the jobs of these procs, each with these jobs.
+    fn other_servers_of(&self, procs: &[Proc]) -> BTreeMap<ServerId, BTreeSet<Nspace>> {
+        let jobs: BTreeSet<&Nspace> = procs.iter().map(|proc| &proc.nspace).collect();
+        let mut found: BTreeMap<ServerId, BTreeSet<Nspace>> = BTreeMap::new();
+        for job in jobs {
+            for server in self.groups.servers_of(&Proc::all(job.clone())) {
+                if server != self.groups.me() {
+                    found.entry(server).or_default().insert(job.clone());
+                }
+            }
+        }
+        found
+    }
+
+    /// Asks the other servers of the targets' jobs what procs have declared.
+    fn ask_declarations(&mut self, id: ControlId, now: MonotonicTime) -> Vec<Action> {
+        let Some(order) = self.controls.accepted_over_nodes(id) else {
+            return Vec::new();
+        };
+        let mut procs = self.procs_of_servers(&order.elsewhere);
+        let targets = [order.local, order.elsewhere].concat();
+        let servers = if order.operation.needs_declarations() {
+            self.other_servers_of(&targets)
+        } else {
+            BTreeMap::new()
+        };
+        let answers = DeclarationsElsewhere {
+            jobs: servers.values().flatten().cloned().collect(),
+            declared: Declared::default(),
+            missing: procs.not_reached(),
+        };
+        let asked = servers
+            .keys()
+            .map(|server| (*server, procs.reached.remove(server).unwrap_or_default()))
+            .collect();
+        let answers = CollectedAnswers::Declarations(id, answers);
+        let until = now + self.settings.server_answer_timeout;
+        self.ask_servers(answers, asked, until, now, |server, _| {
+            ServerRequest::Declarations(servers.get(&server).cloned().unwrap_or_default())
+        })
+    }
+
     /// Begins a checkpoint or preemption on all nodes. The declarations of their procs are known.
+    /// Nothing begins if one of the procs cannot take part.
     fn checkpoint_by_servers(
         &mut self,
         id: ControlId,
@@ -476,53 +580,67 @@ impl ServerState {
         let DeclarationsElsewhere {
             declared,
             mut missing,
+            ..
         } = declarations;
-        let silent: BTreeSet<&Proc> = missing.iter().map(|one| &one.proc).collect();
-        let answered = order.elsewhere.iter();
-        let answered: Vec<Proc> = answered
-            .filter(|proc| !silent.contains(proc))
-            .cloned()
-            .collect();
-        // A server may have left since it answered.
-        let mut procs = self.procs_of_servers(&answered);
-        missing.extend(procs.not_reached());
-        let ctx = ServerContext::new(&self.clients, &self.settings);
-        if order.local == 0 && procs.reached.is_empty() {
-            let events = &mut self.events;
-            return self.controls.reached_none(ctx, events, id, missing);
+        let procs = self.procs_of_servers(&order.elsewhere);
+        if missing.is_empty() {
+            // A server or a job may have gone since it answered.
+            let left = MissingAnswer::Left;
+            let gone = procs.unreached.iter().cloned();
+            missing.extend(NotDone::each(gone, left.status(), left.text()));
+            let all = order.local.iter().chain(&order.elsewhere);
+            let ended = all
+                .filter(|proc| !self.clients.has_job(&proc.nspace))
+                .cloned();
+            let reason = "its job has ended";
+            missing.extend(NotDone::each(ended, code::PMIX_ERR_NOT_FOUND, reason));
         }
-        let reached = procs.reached.values().flatten().cloned();
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        let events = &mut self.events;
+        if !missing.is_empty() {
+            return self.controls.cannot_begin(ctx, events, id, missing);
+        }
         let planned = self
             .controls
-            .plan_over_nodes(ctx, id, declared, reached, now);
+            .plan_over_nodes(ctx, id, declared, &order, now);
         let mut planned = match planned {
             Ok(planned) => planned,
-            Err(error) => return self.controls.refuse(ctx, &mut self.events, id, &error),
+            Err(error) => return self.controls.refuse(ctx, events, id, &error),
         };
-        let mut methods = BTreeMap::new();
-        for asked in procs.reached.values_mut() {
-            methods.extend(planned.take(|proc| asked.contains(proc)));
-            // The procs without a method have the grace period alone.
-            asked.retain(|proc| methods.contains_key(proc));
-        }
-        procs.reached.retain(|_, asked| !asked.is_empty());
-        let (name, timeout) = (planned.name.clone(), planned.timeout);
+        let mut orders = BTreeMap::new();
+        let mut asked = procs.reached;
+        // Procs without a method have the grace period alone.
+        asked.retain(|server, procs| {
+            let methods = planned.take(procs.iter());
+            procs.retain(|proc| methods.contains_key(proc));
+            orders.insert(*server, ServerCheckpoint::group(&methods));
+            !procs.is_empty()
+        });
+        let name = planned.name.clone();
+        let request = self.controls.name_of(id).unwrap_or_default().to_owned();
+        let timeout = planned.timeout;
         let until = planned.deadline + self.settings.server_answer_timeout;
-        let mut actions = self
-            .controls
-            .begin_beside_servers(ctx, &mut self.events, id, planned);
+        let begun = self.controls.begin_beside_servers(ctx, events, id, planned);
         let requester = self.known_elsewhere(order.requester);
-        let answers = CollectedAnswers::Control(id, missing);
-        actions.extend(
-            self.ask_servers(answers, procs.reached, until, now, |asked| {
-                let methods = methods.iter().filter(|(proc, _)| asked.contains(proc));
-                ServerRequest::Checkpoint {
-                    requester: requester.clone(),
-                    checkpoint: ServerCheckpoint::new(name.clone(), timeout, methods),
-                }
-            }),
-        );
-        actions
+        let answers = CollectedAnswers::Control(id, Vec::new());
+        let asks = self.ask_servers(answers, asked, until, now, |server, _| {
+            ServerRequest::Checkpoint {
+                requester: requester.clone(),
+                checkpoint: ServerCheckpoint {
+                    request: request.clone(),
+                    name: name.clone(),
+                    timeout,
+                    procs: orders.get(&server).cloned().unwrap_or_default(),
+                },
+            }
+        });
+        begun.into_iter().chain(asks).collect()
+    }
+
+    /// Takes the requests that have ended back from other servers.
+    pub(super) fn withdraw_requests(&mut self) -> Vec<Action> {
+        let controls = &self.controls;
+        self.requests.withdraw(|id| controls.is_open(id))
     }
 
     /// Returns the requester if other servers know it: a proc of this server. Tools they do not know.
@@ -542,7 +660,7 @@ impl ServerState {
         asked: BTreeMap<ServerId, BTreeSet<Proc>>,
         until: MonotonicTime,
         now: MonotonicTime,
-        request: impl Fn(&BTreeSet<Proc>) -> ServerRequest,
+        request: impl Fn(ServerId, &BTreeSet<Proc>) -> ServerRequest,
     ) -> Vec<Action> {
         if asked.is_empty() {
             self.all_answered([answers], now)
@@ -573,16 +691,24 @@ impl ServerState {
         };
         let answers = CollectedAnswers::Query(id, Vec::new());
         let until = now + self.settings.server_answer_timeout;
-        self.ask_servers(answers, others, until, now, |_| ServerRequest::Query {
+        self.ask_servers(answers, others, until, now, |_, _| ServerRequest::Query {
             job: job.clone(),
             queries: queries.to_vec(),
         })
     }
 
-    /// Ends the requests to a server that has left.
+    /// Ends the requests to a server that has left, and what it has ordered.
     pub(super) fn requests_of_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<Action> {
         let over = self.requests.server_left(server);
-        self.all_answered(over, now)
+        let mut actions = self.all_answered(over, now);
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        let events = &mut self.events;
+        let ordered = |order: ServerReply| order.server == server;
+        let mut ended = self.controls.cancel_orders(ctx, events, ordered);
+        // Nobody waits for their answers.
+        ended.retain(|action| !matches!(action, Action::Send { to, .. } if *to == server));
+        actions.extend(ended);
+        actions
     }
 
     /// Ends the requests whose time is over.
@@ -622,6 +748,14 @@ impl ServerState {
     ) -> Vec<Action> {
         let taken = match message {
             ServerRequestMessage::Answer { id, answer } => self.answered_by(from, id, answer, now),
+            ServerRequestMessage::Withdraw { id } => {
+                let withdrawn = ServerReply { server: from, id };
+                let ctx = ServerContext::new(&self.clients, &self.settings);
+                let events = &mut self.events;
+                Ok(self
+                    .controls
+                    .cancel_orders(ctx, events, |order| order == withdrawn))
+            }
             ServerRequestMessage::Ask { id, request } => {
                 let to = ServerReply { server: from, id };
                 match request {
@@ -715,19 +849,18 @@ impl ServerState {
             owner = self.check_part(reply.server, &target.nspace)?.or(owner);
         }
         if !work.is_valid() {
-            let reason = "no proc can declare such checkpoint methods";
+            let reason = "the order has a wrong name, signal or checkpoint method";
             let not_done = NotDone::each(targets, code::PMIX_ERR_BAD_PARAM, reason);
             return Ok(vec![reply.answer(ServerAnswer::Controlled(not_done))]);
         }
         let subject = PolicySubject::JobControl(JobControlSubject {
-            directives: vec![work.directive()],
+            directives: work.directives(),
         });
         let order = ServerOrder {
             reply,
             requester,
             owner,
             work,
-            targets,
         };
         let requester = GatedRequester {
             proc: order.requester.clone(),

@@ -69,7 +69,8 @@ pub struct StateSettings {
     pub checkpoint_timeout: Duration,
     /// Time between the alert of a preemption and the preemption, where the requester gives none.
     pub preempt_grace: Duration,
-    /// Time for which the servers of other nodes may take to control procs or answer queries.
+    /// Time that the servers of other nodes may take to control procs or answer queries. For a
+    /// checkpoint it is added to the checkpoint's own.
     pub server_answer_timeout: Duration,
     /// The party that monitors.
     pub monitoring: Monitoring,

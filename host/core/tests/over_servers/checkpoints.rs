@@ -19,10 +19,7 @@ use peal_model::{
     DataArray, Info, Infos, KeyName, PolicySubject, Proc, Query, Range, Reply, Request, Status,
     UserIdentity, Value, code, key,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 /// The event by which procs are asked for a checkpoint.
 const ASKED: Status = Status(-700);
@@ -164,34 +161,55 @@ fn checkpoint_is_made_on_all_nodes_by_what_procs_declared() {
     // One proc of another node for itself, and another one for the whole job.
     declare(&mut cluster, 2, by_event());
     declare(&mut cluster, 4, by_signal());
-    let call = cluster.request(&proc("job", 0), checkpoint(all()));
+    let Request::JobControl {
+        targets,
+        mut directives,
+    } = checkpoint(all())
+    else {
+        unreachable!()
+    };
+    directives.push(Info::new(key::PMIX_JOB_CTRL_ID, Value::string("night")));
+    let call = cluster.request(&proc("job", 0), control(targets, directives));
     assert!(cluster.calls[call].answers.is_empty(), "before the others");
     cluster.pass(1_000);
     assert_eq!(cluster.calls[call].status(), Some(code::PMIX_SUCCESS));
     assert_eq!(heard(&cluster, ASKED), [0, 1, 2, 3].into());
     assert_eq!(cluster.controlled, [proc("job", 4)]);
+    // All procs are told the name of the one request.
+    let name = Value::string("night");
+    let asked = cluster
+        .heard
+        .iter()
+        .filter(|(_, event)| event.code == ASKED);
+    for (_, event) in asked {
+        assert_eq!(event.infos.value_of(key::PMIX_JOB_CTRL_ID), Some(&name));
+    }
     // What is recorded where it was done.
-    let directive = Info::new(key::PMIX_JOB_CTRL_CHECKPOINT, Value::string("ck"));
-    let recorded: BTreeSet<(ServerId, Vec<Proc>)> = cluster
+    let named = Info::new(key::PMIX_JOB_CTRL_CHECKPOINT, Value::string("ck"));
+    let mut recorded: Vec<(Vec<Info>, Vec<Proc>)> = cluster
         .orders
         .iter()
         .map(|order| {
             let PolicySubject::JobControl(subject) = &order.request.subject else {
                 panic!("{order:?}")
             };
-            assert_eq!(subject.directives, std::slice::from_ref(&directive));
+            assert_eq!(order.from, ServerId(2));
             assert_eq!(order.request.requester, Some(proc("job", 0)));
             assert_eq!(order.request.identity, Some(USER));
             let targets = order.request.targets.iter();
-            (
-                order.from,
-                targets.map(|target| target.proc.clone()).collect(),
-            )
+            let targets = targets.map(|target| target.proc.clone()).collect();
+            (subject.directives.clone(), targets)
         })
         .collect();
-    let expected = [vec![proc("job", 2), proc("job", 3)], vec![proc("job", 4)]];
-    let expected = expected.map(|procs| (ServerId(2), procs));
-    assert_eq!(recorded, expected.into_iter().collect());
+    recorded.sort_by_key(|(_, targets)| targets.clone());
+    let expected = [
+        (
+            vec![named.clone(), by_event()],
+            vec![proc("job", 2), proc("job", 3)],
+        ),
+        (vec![named, by_signal()], vec![proc("job", 4)]),
+    ];
+    assert_eq!(recorded, expected);
     for rank in 0..5 {
         assert_eq!(heard(&cluster, Status::PEAL_JOB_CONTROL_ENDED), [].into());
         let status = if rank == 3 {
@@ -287,27 +305,71 @@ fn procs_of_all_nodes_are_preempted_when_all_are_prepared() {
 }
 
 #[test]
-fn procs_of_silent_servers_are_reported_and_others_go_on() {
+fn declaration_of_another_node_holds_for_the_whole_job() {
+    let mut cluster = listening();
+    declare(&mut cluster, 4, by_event());
+    // Only the server of the last proc knows the method, and has no target.
+    for target in [1, 3] {
+        let request = checkpoint(vec![proc("job", target)]);
+        let call = cluster.request(&proc("job", 0), request);
+        cluster.pass(1_000);
+        assert_eq!(cluster.calls[call].status(), Some(code::PMIX_SUCCESS));
+    }
+    assert_eq!(heard(&cluster, ASKED), [1, 3].into());
+}
+
+#[test]
+fn nothing_begins_without_servers_of_all_procs() {
+    for (request, dies_before) in [
+        (checkpoint(all()), true),
+        (checkpoint(all()), false),
+        (preempt(all()), true),
+        (preempt(all()), false),
+    ] {
+        let mut cluster = listening();
+        declare(&mut cluster, 0, by_event());
+        if dies_before {
+            cluster.server_dies(ServerId(3));
+            cluster.pass(1_000);
+        }
+        let call = cluster.request(&proc("job", 0), request);
+        cluster.server_dies(ServerId(3));
+        cluster.pass(600_000);
+        let [Reply::Infos { status, infos }] = &cluster.calls[call].answers[..] else {
+            panic!("{:?}", cluster.calls[call])
+        };
+        let reason = if dies_before {
+            code::PMIX_ERR_NOT_SUPPORTED
+        } else {
+            code::PMIX_ERR_UNREACH
+        };
+        assert_eq!(*status, reason);
+        let named: BTreeSet<Status> = outcomes(infos).into_iter().map(|(_, why)| why).collect();
+        assert_eq!(named, [reason].into());
+        assert_eq!(cluster.controlled, []);
+        assert_eq!(heard(&cluster, ASKED), [].into());
+        assert_eq!(heard(&cluster, code::PMIX_JCTRL_PREEMPT_ALERT), [].into());
+    }
+}
+
+#[test]
+fn silent_server_is_waited_for_and_reported() {
     let mut cluster = listening();
     declare(&mut cluster, 0, by_event());
-    // One server dies before it has told anything, one never records.
+    // Its trail never takes the record.
     cluster.stuck.insert(ServerId(4));
-    cluster.server_dies(ServerId(3));
     let call = cluster.request(&proc("job", 0), checkpoint(all()));
     cluster.pass(1_000);
     assert_eq!(cluster.calls[call].status(), Some(code::PMIX_SUCCESS));
-    for rank in [0, 1] {
+    assert_eq!(heard(&cluster, ASKED), [0, 1, 2, 3].into());
+    for rank in 0..4 {
         cluster.request(&proc("job", rank), report(code::PMIX_SUCCESS));
     }
     cluster.pass(600_000);
     let infos = ended(&cluster);
     assert_eq!(end_status(&infos), code::PMIX_ERR_PARTIAL_SUCCESS);
-    let not_made: BTreeMap<u32, Status> = outcomes(&infos)
-        .into_iter()
-        .map(|(proc, status)| (proc.rank.0, status))
-        .collect();
-    assert_eq!(not_made.keys().copied().collect::<Vec<_>>(), [2, 3, 4]);
-    assert_eq!(not_made[&4], code::PMIX_ERR_TIMEOUT);
+    let late = (proc("job", 4), code::PMIX_ERR_TIMEOUT);
+    assert_eq!(outcomes(&infos), [late].into());
 }
 
 #[test]
@@ -339,13 +401,37 @@ fn cancelled_checkpoint_is_over_for_its_requester() {
     cluster.pass(1_000);
     assert_eq!(cluster.calls[call].status(), Some(code::PMIX_SUCCESS));
     let cancel = Info::new(key::PMIX_JOB_CTRL_CANCEL, Value::String(None));
+    let before: usize = cluster
+        .servers
+        .values()
+        .map(|of| open_requests(of).len())
+        .sum();
+    assert_eq!(
+        before, 3,
+        "at the server of the requester and at the others"
+    );
+    // A tool of the same user at another server cannot.
+    let call = cluster.request(&proc("job", 4), control(Vec::new(), vec![cancel.clone()]));
+    assert_eq!(cluster.calls[call].status(), Some(code::PMIX_SUCCESS));
+    cluster.pass(1_000);
+    assert_eq!(open_requests(&cluster.servers[&ServerId(4)]).len(), 1);
     let call = cluster.request(&proc("job", 0), control(Vec::new(), vec![cancel]));
     assert_eq!(cluster.calls[call].status(), Some(code::PMIX_SUCCESS));
-    for rank in 0..5 {
-        cluster.request(&proc("job", rank), report(code::PMIX_SUCCESS));
-    }
-    cluster.pass(600_000);
+    cluster.pass(1_000);
     assert_eq!(end_status(&ended(&cluster)), code::PMIX_ERR_JOB_CANCELED);
+    for server in cluster.servers.values() {
+        assert_eq!(open_requests(server), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn checkpoint_is_over_when_the_server_that_ordered_it_has_left() {
+    let mut cluster = listening();
+    declare(&mut cluster, 0, by_event());
+    cluster.request(&proc("job", 0), checkpoint(all()));
+    cluster.pass(1_000);
+    cluster.server_dies(ServerId(2));
+    cluster.pass(1_000);
     for server in cluster.servers.values() {
         assert_eq!(open_requests(server), Vec::<String>::new());
     }
@@ -384,11 +470,12 @@ fn servers_tell_declarations_of_their_own_procs_alone() {
 
 #[test]
 fn ordered_checkpoint_is_checked_as_an_action_is() {
-    let order = |target: Proc, methods: Vec<CheckpointMethod>| {
+    let order_of = |name: &str, target: Proc, methods: Vec<CheckpointMethod>| {
         ask(ServerRequest::Checkpoint {
             requester: None,
             checkpoint: ServerCheckpoint {
-                name: "ck".to_owned(),
+                request: "peal-1".to_owned(),
+                name: name.to_owned(),
                 timeout: Duration::from_secs(1),
                 procs: vec![ProcsOfMethods {
                     methods,
@@ -397,8 +484,13 @@ fn ordered_checkpoint_is_checked_as_an_action_is() {
             },
         })
     };
+    let order = |target, methods| order_of("ck", target, methods);
     let mut cluster = super::trust::cluster();
     let signal = vec![CheckpointMethod::Signal(10)];
+    for name in ["", "two\nlines", &"x".repeat(257)] {
+        let order = order_of(name, proc("left", 1), signal.clone());
+        assert_eq!(refused(&mut cluster, 2, 3, order), None);
+    }
     assert_eq!(
         refused(&mut cluster, 2, 3, order(proc("right", 0), signal.clone())),
         Some(MessageRefusal::NoPart(nspace("right")))

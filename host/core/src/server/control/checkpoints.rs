@@ -44,9 +44,13 @@ impl PlannedCheckpoint {
         id: ControlId,
         now: MonotonicTime,
     ) -> Result<PlannedCheckpoint, JobControlError> {
-        let mut methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> = targets
+        let declared = declared.of(targets);
+        let mut methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> = declared
             .iter()
-            .map(|proc| (proc.clone(), declared.methods_of(proc)))
+            .map(|(proc, declared)| {
+                let methods = declared.methods.iter().flatten();
+                (proc.clone(), methods.copied().collect())
+            })
             .collect();
         let (name, timeout) = match operation {
             JobControlOperation::Checkpoint(order) => {
@@ -63,8 +67,8 @@ impl PlannedCheckpoint {
                 (order.checkpoint.clone(), timeout)
             }
             JobControlOperation::Preempt(order) => {
-                let mut procs = targets.iter();
-                if let Some(proc) = procs.find(|proc| !declared.may_be_preempted(proc)) {
+                let mut procs = declared.iter();
+                if let Some((proc, _)) = procs.find(|(_, of)| of.preemptible != Some(true)) {
                     return Err(JobControlError::NotPreemptible(proc.clone()));
                 }
                 // Procs without a method get the alert and the grace period only.
@@ -98,18 +102,31 @@ impl PlannedCheckpoint {
         }
     }
 
-    /// Takes out the part of procs that fulfil a condition, and returns their methods.
-    pub(in crate::server) fn take(
+    /// Takes out the part of these procs, and returns their methods.
+    pub(in crate::server) fn take<'a>(
         &mut self,
-        is_taken: impl Fn(&Proc) -> bool,
+        procs: impl IntoIterator<Item = &'a Proc>,
     ) -> BTreeMap<Proc, VecDeque<CheckpointMethod>> {
-        self.methods
-            .extract_if(.., |proc, _| is_taken(proc))
+        let taken = procs.into_iter();
+        taken
+            .filter_map(|proc| self.methods.remove_entry(proc))
             .collect()
     }
 }
 
 impl JobControlRequests {
+    /// Plans a checkpoint by what was declared here.
+    pub(in crate::server) fn plan(
+        &self,
+        ctx: ServerContext<'_>,
+        operation: &JobControlOperation,
+        targets: &[Proc],
+        now: MonotonicTime,
+    ) -> Result<PlannedCheckpoint, JobControlError> {
+        let next = self.ledger.next_id();
+        PlannedCheckpoint::new(ctx, &self.declared, operation, targets, next, now)
+    }
+
     /// Begins a checkpoint, or the checkpoint that precedes a preemption, of procs of this node.
     pub(in crate::server) fn checkpoint(
         &mut self,
@@ -118,10 +135,8 @@ impl JobControlRequests {
         given: ControlContext,
         operation: JobControlOperation,
         targets: Vec<Proc>,
+        planned: PlannedCheckpoint,
     ) -> Result<Vec<Action>, JobControlError> {
-        let next = self.ledger.next_id();
-        let at = given.by.at;
-        let planned = PlannedCheckpoint::new(ctx, &self.declared, &operation, &targets, next, at)?;
         let id = self.record_request(
             ctx.clients,
             given,
@@ -168,7 +183,7 @@ impl JobControlRequests {
             let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
             let more = vec![Info::new(job_control::GRACE, Value::Uint32(seconds))];
             let alert = code::PMIX_JCTRL_PREEMPT_ALERT;
-            actions.extend(self.raise_for(ctx, events, id, alert, &targets, more));
+            actions.extend(self.raise_everywhere(ctx, events, id, alert, &targets, more));
         }
         actions.extend(self.request_checkpoints(ctx, events, id, triggers));
         // All targets may have ended before, or none may make a checkpoint; then no report would
@@ -189,7 +204,6 @@ impl JobControlRequests {
             return Vec::new();
         };
         let source = entry.requester.clone();
-        let directives = entry.directives.clone();
         let Some(name) = entry.checkpoint().map(|checkpoint| checkpoint.name.clone()) else {
             return Vec::new();
         };
@@ -201,16 +215,10 @@ impl JobControlRequests {
                         key::PMIX_JOB_CTRL_CHECKPOINT,
                         Value::string(&name),
                     )];
-                    actions.extend(self.raise_for(ctx, events, id, code, &procs, more));
+                    actions.extend(self.raise_here(ctx, events, id, code, &procs, more));
                 }
                 CheckpointMethod::Signal(number) => {
-                    let action = JobAction::Signal(number);
-                    let directives = directives.clone();
-                    let control = JobControl {
-                        action,
-                        targets: procs,
-                        directives,
-                    };
+                    let control = entry.control(JobAction::Signal(number), procs);
                     // `controlled` gets the answer, and moves procs that were not reached to their
                     // next method.
                     actions.push(Action::Upcall(Upcall::JobControl {
@@ -386,11 +394,9 @@ impl LedgerEntry {
         let action = order.action.clone();
         if self.targets.elsewhere.is_empty() {
             self.stage = RequestStage::Running(PendingWork::Host);
-            Some(NextStep::Control(JobControl {
-                action,
-                targets: self.targets.local.clone(),
-                directives: self.directives.clone(),
-            }))
+            Some(NextStep::Control(
+                self.control(action, self.targets.local.clone()),
+            ))
         } else {
             let operation = JobControlOperation::Act(action);
             self.stage = RequestStage::Running(PendingWork::Launcher(operation));

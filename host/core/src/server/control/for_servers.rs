@@ -22,7 +22,6 @@ pub(in crate::server) struct ServerOrder {
     /// The user of the targets' jobs.
     pub(in crate::server) owner: Option<UserIdentity>,
     pub(in crate::server) work: ServerWork,
-    pub(in crate::server) targets: Vec<Proc>,
 }
 
 /// Start of an operation that another server asks for.
@@ -46,8 +45,8 @@ impl JobControlRequests {
             requester,
             owner,
             work,
-            targets,
         } = order;
+        let targets = work.procs();
         // A job of this server may have ended since the sender heard of it.
         let (known, unknown): (Vec<Proc>, Vec<Proc>) = targets
             .iter()
@@ -58,9 +57,10 @@ impl JobControlRequests {
         if known.is_empty() {
             return ServerOrderStart::Over(reply.answer(ServerAnswer::Controlled(gone)));
         }
-        let recorded = self.ledger.record(None, |name| LedgerEntry {
+        let name = work.request().map(str::to_owned);
+        let recorded = self.ledger.record(name, |name| LedgerEntry {
             name,
-            requestor: Requestor::User(owner.map(|owner| owner.uid)),
+            requestor: Requestor::Server(reply),
             requester,
             identity: owner,
             operation: work.operation(),
@@ -81,6 +81,19 @@ impl JobControlRequests {
                 ServerOrderStart::Over(reply.answer(ServerAnswer::Controlled(all)))
             }
         }
+    }
+
+    /// Cancels the orders that fulfil a condition. What the host environment was told to do goes on.
+    pub(in crate::server) fn cancel_orders(
+        &mut self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        is_meant: impl Fn(ServerReply) -> bool,
+    ) -> Vec<Action> {
+        let orders = self.ledger.orders(is_meant).into_iter();
+        orders
+            .flat_map(|id| self.end(ctx, events, id, JobControlEnd::Cancelled))
+            .collect()
     }
 
     /// Begins an operation for another server that is recorded. Without a record nothing is done.

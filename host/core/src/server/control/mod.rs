@@ -248,8 +248,8 @@ impl JobControlRequests {
         answer.flatten().into_iter().chain(self.mail(id)).collect()
     }
 
-    /// Raises an event for procs that a request concerns.
-    fn raise_for(
+    /// Raises an event for procs of this server that a request concerns.
+    fn raise_here(
         &self,
         ctx: ServerContext<'_>,
         events: &mut EventDelivery,
@@ -258,9 +258,38 @@ impl JobControlRequests {
         procs: &[Proc],
         more: Vec<Info>,
     ) -> Vec<Action> {
-        let Some(entry) = self.ledger.get(id) else {
-            return Vec::new();
-        };
+        let event = self.event_for(id, code, procs, more);
+        // A refused event changes nothing: the request continues, and a query shows its state.
+        event
+            .and_then(|event| events.notify_here(ctx, event, ctx.settings.allowance).ok())
+            .unwrap_or_default()
+    }
+
+    /// Raises an event for procs of any server that a request concerns.
+    fn raise_everywhere(
+        &self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+        id: ControlId,
+        code: Status,
+        procs: &[Proc],
+        more: Vec<Info>,
+    ) -> Vec<Action> {
+        let event = self.event_for(id, code, procs, more);
+        event
+            .and_then(|event| events.notify(ctx, event, ctx.settings.allowance).ok())
+            .unwrap_or_default()
+    }
+
+    /// Returns an event for procs that a request concerns.
+    fn event_for(
+        &self,
+        id: ControlId,
+        code: Status,
+        procs: &[Proc],
+        more: Vec<Info>,
+    ) -> Option<Event> {
+        let entry = self.ledger.get(id)?;
         let mut infos = vec![
             Info::new(
                 key::PMIX_EVENT_CUSTOM_RANGE,
@@ -269,16 +298,12 @@ impl JobControlRequests {
             Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)),
         ];
         infos.extend(more);
-        let event = Event {
+        Some(Event {
             code,
             source: None,
             range: Range::Custom,
             infos,
-        };
-        // A refused event changes nothing: the request continues, and a query shows its state.
-        events
-            .notify(ctx, event, ctx.settings.allowance)
-            .unwrap_or_default()
+        })
     }
 
     /// Handles the host environment's answer to an [`Upcall::JobControl`] for these procs: those
@@ -365,7 +390,7 @@ impl JobControlRequests {
                 .unwrap_or_else(|| job_control::status_of(targets.len(), &entry.not_done)),
         };
         let operation = entry.operation.clone();
-        let request_infos = entry.infos();
+        let request_infos = entry.infos_for_event();
         let requester = entry.requester.clone();
         let mut actions = vec![Action::JobControlEnded {
             requester: requester.clone(),
@@ -393,7 +418,7 @@ impl JobControlRequests {
                     request_infos,
                 ]
                 .concat();
-                actions.extend(self.raise_for(
+                actions.extend(self.raise_here(
                     ctx,
                     events,
                     id,

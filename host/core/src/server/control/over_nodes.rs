@@ -3,7 +3,7 @@ use super::{ControlContext, JobControlRequests, PlannedCheckpoint};
 use crate::{
     MonotonicTime,
     job_control::{
-        ControlId, ControlOverNodes, ControlResult, Declared, JobAction, JobControl, JobControlEnd,
+        ControlId, ControlOverNodes, ControlResult, Declared, JobAction, JobControlEnd,
         JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork, RequestStage,
     },
     policy,
@@ -15,18 +15,20 @@ use peal_model::{Proc, Status, code};
 /// The part of other nodes in a request.
 #[derive(Debug)]
 pub(in crate::server) struct OrderElsewhere {
+    pub(in crate::server) operation: JobControlOperation,
     pub(in crate::server) requester: Option<Proc>,
-    /// The number of targets on this node.
-    pub(in crate::server) local: usize,
+    /// The targets on this node.
+    pub(in crate::server) local: Vec<Proc>,
     /// The targets on other nodes, as in [`ResolvedTargets::elsewhere`].
     pub(in crate::server) elsewhere: Vec<Proc>,
 }
 
 impl OrderElsewhere {
-    fn new(entry: &LedgerEntry) -> OrderElsewhere {
+    fn new(entry: &LedgerEntry, operation: JobControlOperation) -> OrderElsewhere {
         OrderElsewhere {
+            operation,
             requester: entry.requester.clone(),
-            local: entry.targets.local.len(),
+            local: entry.targets.local.clone(),
             elsewhere: entry.targets.elsewhere.clone(),
         }
     }
@@ -45,7 +47,14 @@ impl JobControlRequests {
         let stage = RequestStage::Running(PendingWork::Launcher(operation.clone()));
         let id = self.record_request(clients, given, operation, targets, stage, Vec::new())?;
         let asks = self.ask_launcher(id);
-        Ok(self.mail(id).into_iter().chain(asks).collect())
+        // The mail about a checkpoint is sent when it begins.
+        let is_action = self
+            .ledger
+            .get(id)
+            .is_some_and(|entry| matches!(entry.operation, JobControlOperation::Act(_)));
+        let mut actions = if is_action { self.mail(id) } else { Vec::new() };
+        actions.extend(asks);
+        Ok(actions)
     }
 
     /// Asks the launcher to carry out the operation that waits for it.
@@ -54,20 +63,13 @@ impl JobControlRequests {
         let RequestStage::Running(PendingWork::Launcher(operation)) = &entry.stage else {
             return None;
         };
-        let directives = match operation {
-            // The directives of a preemption request another operation than its action in the end.
-            JobControlOperation::Act(action) if entry.operation != *operation => {
-                vec![action.directive()]
-            }
-            _ => entry.directives.clone(),
-        };
         Some(Action::Upcall(Upcall::ControlOverNodes {
             id,
             source: entry.requester.clone(),
             control: ControlOverNodes {
                 operation: operation.clone(),
                 targets: entry.targets.clone(),
-                directives,
+                directives: entry.directives.clone(),
             },
         }))
     }
@@ -102,17 +104,14 @@ impl JobControlRequests {
 
     /// Returns what a request asks of its launcher, and the part of other nodes. A checkpoint has not
     /// begun before their servers have told what procs have declared.
-    pub(in crate::server) fn left_by_launcher(
-        &mut self,
-        id: ControlId,
-    ) -> Option<(JobControlOperation, OrderElsewhere)> {
+    pub(in crate::server) fn left_by_launcher(&mut self, id: ControlId) -> Option<OrderElsewhere> {
         let left = self.ledger.change(id, |entry| {
             let RequestStage::Running(PendingWork::Launcher(operation)) = &entry.stage else {
                 return None;
             };
             let operation = operation.clone();
             entry.stage = RequestStage::Accepted;
-            Some((operation, OrderElsewhere::new(entry)))
+            Some(OrderElsewhere::new(entry, operation))
         });
         left.flatten()
     }
@@ -130,11 +129,7 @@ impl JobControlRequests {
         action: JobAction,
     ) -> Option<Action> {
         let upcall = self.ledger.change(id, |entry| {
-            let control = JobControl {
-                action,
-                targets: entry.targets.local.clone(),
-                directives: entry.directives.clone(),
-            };
+            let control = entry.control(action, entry.targets.local.clone());
             entry.awaits_servers = true;
             let is_of_node = !control.targets.is_empty();
             entry.stage = RequestStage::Running(if is_of_node {
@@ -151,29 +146,56 @@ impl JobControlRequests {
         upcall.flatten().map(Action::Upcall)
     }
 
-    /// Returns the part of other nodes in a request that has not begun.
+    /// Returns a request that has not begun.
     pub(in crate::server) fn accepted_over_nodes(&self, id: ControlId) -> Option<OrderElsewhere> {
         let entry = self.ledger.get(id)?;
-        matches!(entry.stage, RequestStage::Accepted).then(|| OrderElsewhere::new(entry))
+        matches!(entry.stage, RequestStage::Accepted)
+            .then(|| OrderElsewhere::new(entry, entry.operation.clone()))
     }
 
     /// Plans the checkpoint of a request with the declarations of other servers beside those of this
-    /// one. Of the targets on other nodes, these are reached.
+    /// one.
     pub(in crate::server) fn plan_over_nodes(
         &self,
         ctx: ServerContext<'_>,
         id: ControlId,
         declared: Declared,
-        reached: impl Iterator<Item = Proc>,
+        order: &OrderElsewhere,
         now: MonotonicTime,
     ) -> Result<PlannedCheckpoint, JobControlError> {
         let mut declared = declared;
         declared.add_all(&self.declared);
-        let Some(entry) = self.ledger.get(id) else {
-            return Err(JobControlError::NoTargets);
-        };
-        let targets: Vec<Proc> = entry.targets.local.iter().cloned().chain(reached).collect();
-        PlannedCheckpoint::new(ctx, &declared, &entry.operation, &targets, id, now)
+        let targets = [order.local.as_slice(), &order.elsewhere].concat();
+        PlannedCheckpoint::new(ctx, &declared, &order.operation, &targets, id, now)
+    }
+
+    /// Returns the name of a request.
+    pub(in crate::server) fn name_of(&self, id: ControlId) -> Option<&str> {
+        self.ledger.get(id).map(|entry| entry.name.as_str())
+    }
+
+    /// Returns true if a request has not ended.
+    pub(in crate::server) fn is_open(&self, id: ControlId) -> bool {
+        self.ledger.get(id).is_some_and(LedgerEntry::is_open)
+    }
+
+    /// Records a checkpoint or preemption that begins when other servers have told what the procs of
+    /// its jobs have declared.
+    pub(in crate::server) fn accept(
+        &mut self,
+        clients: &ClientTable,
+        given: ControlContext,
+        operation: JobControlOperation,
+        targets: Vec<Proc>,
+    ) -> Result<ControlId, JobControlError> {
+        self.record_request(
+            clients,
+            given,
+            operation,
+            ResolvedTargets::of_node(targets),
+            RequestStage::Accepted,
+            Vec::new(),
+        )
     }
 
     /// Begins the part of this node in a checkpoint. Other servers are awaited as well.
@@ -203,15 +225,18 @@ impl JobControlRequests {
         self.end(ctx, events, id, JobControlEnd::Failed)
     }
 
-    /// Ends a request that reaches none of its targets.
-    pub(in crate::server) fn reached_none(
+    /// Ends a request that has not begun, because these targets cannot take part.
+    pub(in crate::server) fn cannot_begin(
         &mut self,
         ctx: ServerContext<'_>,
         events: &mut EventDelivery,
         id: ControlId,
         missing: Vec<NotDone>,
     ) -> Vec<Action> {
-        self.ledger.change(id, |entry| entry.not_done = missing);
+        self.ledger.change(id, |entry| {
+            entry.answer = missing.first().map(|one| one.status);
+            entry.not_done = missing;
+        });
         self.end(ctx, events, id, JobControlEnd::Failed)
     }
 

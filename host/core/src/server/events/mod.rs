@@ -321,6 +321,21 @@ impl EventDelivery {
         Ok(self.distribute(ctx, Arc::new(event), reach, allowance))
     }
 
+    /// Distributes an event that is meant for procs of this server alone.
+    pub(super) fn notify_here(
+        &mut self,
+        ctx: ServerContext<'_>,
+        mut event: Event,
+        allowance: EventBudget,
+    ) -> Result<Vec<Action>, Status> {
+        check(&mut event, ctx.settings)?;
+        self.check_host_registered(&event)?;
+        let source = event.source.as_ref();
+        let reach = UserScope::of(source.and_then(|source| ctx.clients.identity(source)));
+        let raised = (Arc::new(event), EventOrigin::ThisServer);
+        Ok(self.spread_here(ctx, raised, reach, allowance))
+    }
+
     /// Reports a client's invalid message to the host environment only, by an event with this
     /// status (RFC 0002, "RM-Host Registrations").
     pub(super) fn violated(

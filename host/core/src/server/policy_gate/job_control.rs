@@ -70,8 +70,11 @@ impl ServerState {
             }
             RequestedAction::Provision { nodes, image } => self.provision(given, nodes, image),
             RequestedAction::Cancel(which) => {
-                self.controls
-                    .cancel(ctx, &mut self.events, &given.by, &which)
+                let mut actions = self
+                    .controls
+                    .cancel(ctx, &mut self.events, &given.by, &which)?;
+                actions.extend(self.withdraw_requests());
+                Ok(actions)
             }
             RequestedAction::Declare {
                 declaration,
@@ -108,11 +111,7 @@ impl ServerState {
             JobControlOperation::Act(action) => {
                 self.controls.act(ctx, given, action, targets.local)
             }
-            operation => {
-                let events = &mut self.events;
-                self.controls
-                    .checkpoint(ctx, events, given, operation, targets.local)
-            }
+            operation => self.checkpoint_of_node(given, operation, targets.local),
         }
     }
 
