@@ -9,7 +9,6 @@ use crate::{
     },
     policy::REASON,
     server::{Action, EventDelivery, ServerContext, Upcall},
-    targets::ResolvedTargets,
 };
 use peal_model::{Info, Infos, Proc, Value, code, key};
 use std::{
@@ -137,14 +136,7 @@ impl JobControlRequests {
         targets: Vec<Proc>,
         planned: PlannedCheckpoint,
     ) -> Result<Vec<Action>, JobControlError> {
-        let id = self.record_request(
-            ctx.clients,
-            given,
-            operation,
-            ResolvedTargets::of_node(targets),
-            RequestStage::Accepted,
-            Vec::new(),
-        )?;
+        let id = self.accept(ctx.clients, given, operation, targets)?;
         Ok(self.begin_checkpoint(ctx, events, id, planned))
     }
 

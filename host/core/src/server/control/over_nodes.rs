@@ -179,8 +179,7 @@ impl JobControlRequests {
         self.ledger.get(id).is_some_and(LedgerEntry::is_open)
     }
 
-    /// Records a checkpoint or preemption that begins when other servers have told what the procs of
-    /// its jobs have declared.
+    /// Records a checkpoint or preemption of procs of this node that has not begun.
     pub(in crate::server) fn accept(
         &mut self,
         clients: &ClientTable,

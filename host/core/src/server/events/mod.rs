@@ -310,14 +310,7 @@ impl EventDelivery {
         mut event: Event,
         allowance: EventBudget,
     ) -> Result<Vec<Action>, Status> {
-        check(&mut event, ctx.settings)?;
-        self.check_host_registered(&event)?;
-        let reach = UserScope::of(
-            event
-                .source
-                .as_ref()
-                .and_then(|source| ctx.clients.identity(source)),
-        );
+        let reach = self.check_raised(ctx, &mut event)?;
         Ok(self.distribute(ctx, Arc::new(event), reach, allowance))
     }
 
@@ -328,12 +321,18 @@ impl EventDelivery {
         mut event: Event,
         allowance: EventBudget,
     ) -> Result<Vec<Action>, Status> {
-        check(&mut event, ctx.settings)?;
-        self.check_host_registered(&event)?;
-        let source = event.source.as_ref();
-        let reach = UserScope::of(source.and_then(|source| ctx.clients.identity(source)));
+        let reach = self.check_raised(ctx, &mut event)?;
         let raised = (Arc::new(event), EventOrigin::ThisServer);
         Ok(self.spread_here(ctx, raised, reach, allowance))
+    }
+
+    /// Checks an event that is raised here, and returns the users whose procs it reaches.
+    fn check_raised(&self, ctx: ServerContext<'_>, event: &mut Event) -> Result<UserScope, Status> {
+        check(event, ctx.settings)?;
+        self.check_host_registered(event)?;
+        let source = event.source.as_ref();
+        let identity = source.and_then(|source| ctx.clients.identity(source));
+        Ok(UserScope::of(identity))
     }
 
     /// Reports a client's invalid message to the host environment only, by an event with this
