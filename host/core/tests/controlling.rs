@@ -10,7 +10,7 @@ mod support;
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
-    job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
+    job_control::{ControlUpcallId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
     policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{Action, StateSettings, Upcall},
 };
@@ -170,7 +170,7 @@ fn answer(actions: &[Action]) -> (Status, String) {
 }
 
 /// Returns the actions that the host environment is to carry out.
-fn asked_of_host(actions: &[Action]) -> Vec<(ControlId, JobAction, Vec<Proc>)> {
+fn asked_of_host(actions: &[Action]) -> Vec<(ControlUpcallId, JobAction, Vec<Proc>)> {
     let upcall = |action: &Action| match action {
         Action::Upcall(Upcall::JobControl { id, control, .. }) => {
             Some((*id, control.action.clone(), control.targets.clone()))
@@ -390,16 +390,18 @@ fn bare_signal_number_is_sent_despite_declarations() {
     }
 }
 
+/// Returns the directives of a preemption `p` that terminates procs after 10 seconds.
+fn preempt() -> [Info; 3] {
+    [
+        text(PREEMPT, "terminate"),
+        Info::new(GRACE, Value::Uint32(10)),
+        named("p"),
+    ]
+}
+
 #[test]
 fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
     let mut stage = Stage::new(StateSettings::default());
-    let preempt = || {
-        [
-            text(PREEMPT, "terminate"),
-            Info::new(GRACE, Value::Uint32(10)),
-            named("p"),
-        ]
-    };
     let (status, why) = answer(&stage.control(0, &[proc(1)], &preempt()));
     assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
     assert!(
@@ -443,6 +445,33 @@ fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
         ended(&stage.server.controlled(*id, targets, Ok(Vec::new()))).len(),
         1
     );
+    assert_eq!(stage.state("p"), "done");
+}
+
+#[test]
+fn late_answer_to_checkpoint_signal_is_not_that_of_preemption() {
+    let mut stage = Stage::new(StateSettings::default());
+    stage.control(
+        1,
+        &[],
+        &[
+            yes(key::PMIX_JOB_CTRL_PREEMPTIBLE),
+            methods(&[by_signal(12)]),
+        ],
+    );
+    let begun = stage.control(0, &[proc(1)], &preempt());
+    let [(signal, JobAction::Signal(12), signalled)] = &asked_of_host(&begun)[..] else {
+        panic!("{begun:?}")
+    };
+    let over = stage.wait(Duration::from_secs(10));
+    let [(action, JobAction::Terminate, targets)] = &asked_of_host(&over)[..] else {
+        panic!("{over:?}")
+    };
+    let not_done = Err(code::PMIX_ERR_NOT_FOUND);
+    let late = stage.server.controlled(*signal, signalled, not_done);
+    assert!(late.is_empty(), "{late:?}");
+    assert_eq!(stage.state("p"), "running");
+    stage.server.controlled(*action, targets, Ok(Vec::new()));
     assert_eq!(stage.state("p"), "done");
 }
 

@@ -15,7 +15,7 @@ use peal_core::{
     defaults::Defaults,
     group::{GroupKey, GroupOperation, HostGroupAnswer, ServerId},
     job::{JobProgress, JobSpec, ProcPhase},
-    job_control::{ControlId, ControlResult, NotDone},
+    job_control::{ControlId, ControlResult, ControlUpcallId, NotDone},
     log::LogOrigin,
     monitor::{FileStat, MonitorId},
     policy::Verdict,
@@ -88,7 +88,7 @@ pub(crate) enum ActorMessage {
         request: Request,
     },
     Controlled {
-        id: ControlId,
+        id: ControlUpcallId,
         targets: Vec<Proc>,
         answer: Result<Vec<NotDone>, Status>,
     },

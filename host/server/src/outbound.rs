@@ -12,7 +12,7 @@ use crate::{
 };
 use peal_core::{
     group::{GroupOperation, HostGroupAnswer, HostGroupRequest, ServerId},
-    job_control::{ControlId, JobControl},
+    job_control::{ControlUpcallId, JobControl},
     log::{LogArrival, LogOrigin},
     server::{
         EventOrigin, FenceContribution, FenceId, HostRegistrationId, LogMessage, Purpose,
@@ -241,7 +241,7 @@ impl Actor {
     /// Has the host environment control procs.
     pub(crate) fn make_control(
         &mut self,
-        id: ControlId,
+        id: ControlUpcallId,
         source: Option<Proc>,
         control: JobControl,
     ) {

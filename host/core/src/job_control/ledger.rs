@@ -32,6 +32,34 @@ const MAX_EVENT_INFOS: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ControlId(pub u64);
 
+/// Identifier of a call of the host environment for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ControlUpcallId {
+    /// The request.
+    pub request: ControlId,
+    /// The part of the request that the call carries out.
+    pub part: ControlPart,
+}
+
+/// Part of a job-control request that the host environment carries out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControlPart {
+    /// The action of the request. That of a preemption is its last part.
+    Action,
+    /// A signal that requests checkpoints.
+    CheckpointSignal,
+}
+
+impl ControlId {
+    /// Returns the identifier of the call for this part of the request.
+    pub(crate) fn part(self, part: ControlPart) -> ControlUpcallId {
+        ControlUpcallId {
+            request: self,
+            part,
+        }
+    }
+}
+
 /// The operation of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobControlOperation {

@@ -25,7 +25,10 @@ pub use cleanup::{Cleanup, Depth, Subdirectories, TopDirectory};
 pub(crate) use directive::is_name;
 pub use directive::{GRACE, PREEMPT};
 pub use error::JobControlError;
-pub use ledger::{ControlId, JobControlEnd, JobControlOperation, OPERATION, REQUEST, STATE};
+pub use ledger::{
+    ControlId, ControlPart, ControlUpcallId, JobControlEnd, JobControlOperation, OPERATION,
+    REQUEST, STATE,
+};
 pub(crate) use ledger::{
     ControlReply, JobControlLedger, LedgerEntry, PendingWork, RequestStage, Requestor,
 };

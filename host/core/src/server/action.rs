@@ -7,7 +7,9 @@ use super::{
 };
 use crate::{
     group::{HostGroupRequest, ServerId},
-    job_control::{Cleanup, ControlId, ControlOverNodes, JobControl, JobControlOperation},
+    job_control::{
+        Cleanup, ControlId, ControlOverNodes, ControlUpcallId, JobControl, JobControlOperation,
+    },
     message_refusal::MessageRefusal,
     monitor::{MonitorId, UsageRequest},
     server_message::InterServerMessage,
@@ -300,8 +302,8 @@ pub enum Upcall {
     DeregisterEvents(Vec<Status>),
     /// Controls procs. Answered by [`ServerState::controlled`].
     JobControl {
-        /// The job-control request.
-        id: ControlId,
+        /// The part of a job-control request.
+        id: ControlUpcallId,
         /// The requester; none for a module of the site.
         source: Option<Proc>,
         /// The action, its targets and directives. They are valid and permitted.

@@ -18,7 +18,7 @@
 //! | `Monitors` (`monitors.rs`) | monitors |
 //! | `Publications` (`publications/`) | published data of all servers |
 //! | `Gate` (`policy_gate/held.rs`) | requests that wait for decisions |
-//! | `ServerRequests` (`server_requests.rs`) | requests to the servers of other nodes |
+//! | `ServerRequests` (`server_requests/`) | requests to the servers of other nodes |
 //! | `Groups`, `Psets` (`core/group/`, `core/psets.rs`) | groups of all servers, process sets |
 
 mod action;
@@ -47,7 +47,7 @@ use crate::{
     fence::LocallyComplete,
     group::{Groups, ServerId},
     job::JobProgress,
-    job_control::{ControlId, ControlResult, NotDone},
+    job_control::{ControlId, ControlResult, ControlUpcallId, NotDone},
     monitor::{FileStat, MonitorId},
     psets::{Pset, PsetError, Psets},
     quota::QuotaReport,
@@ -392,7 +392,7 @@ impl ServerState {
     /// that were not controlled, or the status if none was.
     pub fn controlled(
         &mut self,
-        id: ControlId,
+        id: ControlUpcallId,
         procs: &[Proc],
         answer: Result<Vec<NotDone>, Status>,
     ) -> Vec<Action> {

@@ -3,9 +3,9 @@ use super::{ControlContext, JobControlRequests};
 use crate::{
     MonotonicTime,
     job_control::{
-        self, Checkpoint, CheckpointMethod, ControlId, Declared, JobAction, JobControl,
-        JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork,
-        RequestStage, STATUS, ServerCheckpoint, Trigger,
+        self, Checkpoint, CheckpointMethod, ControlId, ControlPart, Declared, JobAction,
+        JobControl, JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone,
+        PendingWork, RequestStage, STATUS, ServerCheckpoint, Trigger,
     },
     policy::REASON,
     server::{Action, EventDelivery, ServerContext, Upcall},
@@ -214,7 +214,7 @@ impl JobControlRequests {
                     // `controlled` gets the answer, and moves procs that were not reached to their
                     // next method.
                     actions.push(Action::Upcall(Upcall::JobControl {
-                        id,
+                        id: id.part(ControlPart::CheckpointSignal),
                         source: source.clone(),
                         control,
                     }));
@@ -338,7 +338,7 @@ impl JobControlRequests {
                     .get(id)
                     .and_then(|entry| entry.requester.clone());
                 vec![Action::Upcall(Upcall::JobControl {
-                    id,
+                    id: id.part(ControlPart::Action),
                     source,
                     control,
                 })]

@@ -3,8 +3,8 @@ use super::{JobControlRequests, PlannedCheckpoint};
 use crate::{
     MonotonicTime,
     job_control::{
-        ControlId, ControlReply, JobControlEnd, LedgerEntry, NotDone, PendingWork, RequestStage,
-        Requestor, ServerWork,
+        ControlId, ControlPart, ControlReply, JobControlEnd, LedgerEntry, NotDone, PendingWork,
+        RequestStage, Requestor, ServerWork,
     },
     server::{
         Action, EventDelivery, ServerAnswer, ServerContext, ServerReply, Upcall,
@@ -125,7 +125,7 @@ impl JobControlRequests {
         }
         match work {
             ServerWork::Act(control) => vec![Action::Upcall(Upcall::JobControl {
-                id,
+                id: id.part(ControlPart::Action),
                 source,
                 control,
             })],

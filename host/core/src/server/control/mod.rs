@@ -11,10 +11,10 @@ use super::{
 use crate::{
     MonotonicTime,
     job_control::{
-        self, ControlId, ControlReply, Declaration, Declared, JobAction, JobControl, JobControlEnd,
-        JobControlError, JobControlLedger, JobControlOperation, LedgerEntry, NotDone,
-        ParsedJobControl, PendingWork, RequestSelector, RequestStage, RequestedAction, Requestor,
-        STATUS,
+        self, ControlId, ControlPart, ControlReply, ControlUpcallId, Declaration, Declared,
+        JobAction, JobControl, JobControlEnd, JobControlError, JobControlLedger,
+        JobControlOperation, LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestSelector,
+        RequestStage, RequestedAction, Requestor, STATUS,
     },
     policy,
     quota::QuotaReport,
@@ -186,7 +186,7 @@ impl JobControlRequests {
             self.mail(id)
         };
         actions.push(Action::Upcall(Upcall::JobControl {
-            id,
+            id: id.part(ControlPart::Action),
             source,
             control,
         }));
@@ -312,22 +312,24 @@ impl JobControlRequests {
         &mut self,
         ctx: ServerContext<'_>,
         events: &mut EventDelivery,
-        id: ControlId,
+        id: ControlUpcallId,
         procs: &[Proc],
         answer: Result<Vec<NotDone>, Status>,
     ) -> Vec<Action> {
+        let ControlUpcallId { request: id, part } = id;
         let not_done = answer.unwrap_or_else(|status| {
             let reason = "the host environment does not do it";
             NotDone::each(procs.iter().cloned(), status, reason)
         });
-        let triggers = self.ledger.change(id, |entry| match &entry.stage {
-            RequestStage::Running(PendingWork::Host) => {
+        let triggers = self.ledger.change(id, |entry| match (part, &entry.stage) {
+            (ControlPart::Action, RequestStage::Running(PendingWork::Host)) => {
                 entry.not_done.extend(not_done);
                 entry.stage = RequestStage::Running(PendingWork::Elsewhere);
                 Vec::new()
             }
-            _ => entry
-                // The answer is about signals by which a checkpoint was requested.
+            (ControlPart::Action, _) => Vec::new(),
+            // The checkpoint may be over before its signals are answered.
+            (ControlPart::CheckpointSignal, _) => entry
                 .checkpoint_mut()
                 .map(|checkpoint| checkpoint.try_next_methods(&not_done))
                 .unwrap_or_default(),

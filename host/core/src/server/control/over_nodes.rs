@@ -3,8 +3,9 @@ use super::{ControlContext, JobControlRequests, PlannedCheckpoint};
 use crate::{
     MonotonicTime,
     job_control::{
-        ControlId, ControlOverNodes, ControlResult, Declared, JobAction, JobControlEnd,
-        JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork, RequestStage,
+        ControlId, ControlOverNodes, ControlPart, ControlResult, Declared, JobAction,
+        JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork,
+        RequestStage,
     },
     policy,
     server::{Action, EventDelivery, ServerContext, Upcall, clients::ClientTable},
@@ -138,7 +139,7 @@ impl JobControlRequests {
                 PendingWork::Elsewhere
             });
             is_of_node.then(|| Upcall::JobControl {
-                id,
+                id: id.part(ControlPart::Action),
                 source: entry.requester.clone(),
                 control,
             })
