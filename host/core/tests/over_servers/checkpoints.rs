@@ -1,7 +1,7 @@
 //! Checkpoints and preemptions of procs of several servers.
 use super::{
     cluster::{Cluster, USER, status},
-    requests::{ask, outcomes, over_three_servers},
+    requests::{ask, outcomes, over_three_servers_with},
     trust::{nspace, proc, refused},
 };
 use peal_core::{
@@ -12,14 +12,14 @@ use peal_core::{
     policy::REASON,
     server::{
         MessageRefusal, ProcDeclaration, ServerAnswer, ServerRequest, ServerRequestId,
-        ServerRequestMessage, ServerState,
+        ServerRequestMessage, ServerState, StateSettings,
     },
 };
 use peal_model::{
-    DataArray, Info, Infos, KeyName, PolicySubject, Proc, Query, Range, Reply, Request, Status,
-    UserIdentity, Value, code, key,
+    DataArray, Event, Info, Infos, KeyName, PolicySubject, Proc, Query, Range, Reply, Request,
+    Status, UserIdentity, Value, code, key,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The event by which procs are asked for a checkpoint.
 const ASKED: Status = Status(-700);
@@ -109,7 +109,11 @@ pub fn open_requests(server: &ServerState) -> Vec<String> {
 
 /// A job over three servers whose procs hear all events of checkpoints.
 fn listening() -> Cluster {
-    let mut cluster = over_three_servers(1);
+    listening_with(&StateSettings::default())
+}
+
+fn listening_with(settings: &StateSettings) -> Cluster {
+    let mut cluster = over_three_servers_with(1, settings);
     for rank in 0..5 {
         let request = Request::RegisterEvents {
             codes: vec![
@@ -302,6 +306,27 @@ fn procs_of_all_nodes_are_preempted_when_all_are_prepared() {
         let expected = if prepares { vec![] } else { vec![late] };
         assert_eq!(outcomes(&infos), expected.into_iter().collect());
     }
+}
+
+#[test]
+fn alert_for_many_procs_is_told_in_parts() {
+    let settings = StateSettings {
+        max_event_bytes: 550,
+        ..StateSettings::default()
+    };
+    let mut cluster = listening_with(&settings);
+    declare(&mut cluster, 3, by_event());
+    cluster.request(&proc("job", 0), preempt(all()));
+    cluster.pass(1_000);
+    let alerts = |(_, event): &&(Proc, Arc<Event>)| event.code == code::PMIX_JCTRL_PREEMPT_ALERT;
+    let alerts: Vec<_> = cluster.heard.iter().filter(alerts).collect();
+    let mut alerted: Vec<u32> = alerts.iter().map(|(proc, _)| proc.rank.0).collect();
+    alerted.sort_unstable();
+    assert_eq!(alerted, [0, 1, 2, 3, 4], "each proc hears one alert");
+    let largest = alerts
+        .iter()
+        .map(|(_, event)| event.custom_targets().unwrap().len());
+    assert_eq!(largest.max(), Some(2));
 }
 
 #[test]

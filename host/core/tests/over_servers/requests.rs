@@ -27,8 +27,12 @@ fn kill(targets: Vec<Proc>) -> Request {
 }
 
 /// A job of five procs on three of four servers.
-pub fn over_three_servers(seed: u64) -> Cluster {
-    let mut cluster = Cluster::new(4, seed, &StateSettings::default());
+fn over_three_servers(seed: u64) -> Cluster {
+    over_three_servers_with(seed, &StateSettings::default())
+}
+
+pub fn over_three_servers_with(seed: u64, settings: &StateSettings) -> Cluster {
+    let mut cluster = Cluster::new(4, seed, settings);
     cluster.add_job("job", &[(2, &[0, 1]), (3, &[2, 3]), (4, &[4])]);
     cluster.deliver_all();
     cluster

@@ -23,7 +23,7 @@ use crate::{
 pub(super) use checkpoints::PlannedCheckpoint;
 pub(super) use for_servers::{ServerOrder, ServerOrderStart};
 use peal_model::{
-    DataArray, Event, Info, Infos, LogRequest, Nspace, Proc, Query, Range, Reply, Status,
+    DataArray, Event, Info, Infos, LogRequest, Nspace, Proc, Query, Range, Reply, Size, Status,
     UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
@@ -265,7 +265,8 @@ impl JobControlRequests {
             .unwrap_or_default()
     }
 
-    /// Raises an event for procs of any server that a request concerns.
+    /// Raises an event for procs of any server that a request concerns. Where one event would be larger
+    /// than events may be, several are raised, each for a part of the procs.
     fn raise_everywhere(
         &self,
         ctx: ServerContext<'_>,
@@ -275,10 +276,20 @@ impl JobControlRequests {
         procs: &[Proc],
         more: Vec<Info>,
     ) -> Vec<Action> {
-        let event = self.event_for(id, code, procs, more);
-        event
-            .and_then(|event| events.notify(ctx, event, ctx.settings.allowance).ok())
-            .unwrap_or_default()
+        let event = |procs: &[Proc]| self.event_for(id, code, procs, more.clone());
+        let bytes = |event: Option<Event>| event.map_or(0, |event| Size::of_event(&event).bytes);
+        let empty = bytes(event(&[]));
+        let for_procs = bytes(event(procs)).saturating_sub(empty);
+        let room = ctx.settings.max_event_bytes.saturating_sub(empty).max(1);
+        // Names differ in length, so that parts of the same number of procs need some more room.
+        let parts = match for_procs.div_ceil(room) {
+            0 | 1 => 1,
+            parts => parts.saturating_mul(2),
+        };
+        let parts = procs.chunks(procs.len().div_ceil(parts).max(1));
+        let parts = parts.filter_map(event);
+        let raised = parts.map(|event| events.notify(ctx, event, ctx.settings.allowance));
+        raised.flat_map(Result::unwrap_or_default).collect()
     }
 
     /// Returns an event for procs that a request concerns.
