@@ -220,6 +220,17 @@ fn ended_process_costs_its_user_one_call() {
 
 #[needs(prepared, root)]
 #[test]
+fn supervisor_waits_for_ended_process_before_the_next_order() {
+    let server = TenantServer::start("", ["report", "echo"]);
+    let pid = process(&server.daemon, USERS[0]).unwrap();
+    signal(pid, Signal::KILL);
+    until("the process is no zombie", || {
+        status(pid, "State").is_none()
+    });
+}
+
+#[needs(prepared, root)]
+#[test]
 fn calls_in_process_of_a_user_are_recorded_and_replay() {
     let trail = tempfile::tempdir().unwrap();
     chown(trail.path(), Some(SERVER_UID), Some(SERVER_UID)).unwrap();

@@ -18,7 +18,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    signal::unix::{SignalKind, signal},
+};
 
 /// Longest order or reply.
 const LIMIT: FrameLimit = FrameLimit(4096);
@@ -153,23 +156,26 @@ impl StarterSocket {
             reason = "sound for an owned file as here; the replacement is unsafe for other types"
         )]
         let socket = AsyncFd::with_interest(self.0, Interest::READABLE)?;
+        let mut ended =
+            signal(SignalKind::child()).context("cannot listen to ends of processes")?;
         let mut recent: BTreeMap<StartOrder, Vec<Instant>> = BTreeMap::new();
         let mut children: Vec<Child> = Vec::new();
         loop {
             let mut bytes = [0; DATAGRAM];
-            let count = {
-                let mut ready = socket.readable().await?;
-                match ready.try_io(|socket| {
-                    Ok(rustix::net::recv(
-                        socket.get_ref(),
-                        bytes.as_mut_slice(),
-                        RecvFlags::empty(),
-                    )?
-                    .1)
-                }) {
-                    Ok(count) => count.context("cannot receive an order")?,
-                    Err(_not_ready) => continue,
-                }
+            let ready = tokio::select! {
+                ready = socket.readable() => Some(ready?),
+                _ = ended.recv() => None,
+            };
+            // Waits for those that have ended.
+            children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            let Some(mut ready) = ready else { continue };
+            let received = ready.try_io(|socket| {
+                let bytes = bytes.as_mut_slice();
+                Ok(rustix::net::recv(socket.get_ref(), bytes, RecvFlags::empty())?.1)
+            });
+            let count = match received {
+                Ok(count) => count.context("cannot receive an order")?,
+                Err(_not_ready) => continue,
             };
             if count == 0 {
                 return Ok(());
@@ -189,8 +195,6 @@ impl StarterSocket {
             } else {
                 start(order)
             };
-            // Waits for those that have ended.
-            children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
             let (reply, stream) = match started {
                 Ok(StartedProcess { connection, child }) => {
                     let pid = child.id();
