@@ -132,7 +132,19 @@ impl TenantRuntime {
         module: &Arc<TenantModule>,
     ) -> Result<ModuleAnswer, TenantRuntimeError> {
         let mut pace = lock(&self.pace);
-        let running = self.running(&mut pace)?;
+        match self.load_into_process(module, &mut pace) {
+            // Another module, the user or a lack of memory may have ended it meanwhile.
+            Err(TenantRuntimeError::Ended) => self.load_into_process(module, &mut pace),
+            loaded => loaded,
+        }
+    }
+
+    fn load_into_process(
+        &self,
+        module: &Arc<TenantModule>,
+        pace: &mut RestartPace,
+    ) -> Result<ModuleAnswer, TenantRuntimeError> {
+        let running = self.running(pace)?;
         // Before the request: the init of the module may use its services.
         self.modules.insert(module);
         let loaded = self.ask(&running, &module.load_request());

@@ -22,7 +22,10 @@ use std::{
     mem::MaybeUninit,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -272,6 +275,31 @@ async fn second_result_of_a_call_ends_the_process() {
         failure.reason.contains("answered another request"),
         "{failure}"
     );
+}
+
+#[needs(prepared)]
+#[tokio::test]
+async fn module_is_loaded_again_if_its_process_ends_meanwhile() {
+    let starts = AtomicUsize::new(0);
+    let runtimes = runtimes(move |mut rogue| {
+        let ready = ModuleReply {
+            answer: Ok(ModuleAnswer::Done),
+            side_effects: SideEffects::default(),
+        };
+        if starts.fetch_add(1, Ordering::Relaxed) == 0 {
+            RogueProcess::say(&mut rogue.modules, &ready);
+            let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
+            return;
+        }
+        rogue.load_one();
+        let call = rogue.next_call();
+        let result = reply(call.number, code::PMIX_EVENT_NO_ACTION_TAKEN);
+        RogueProcess::say(&mut rogue.chain, &result);
+        let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
+    });
+    let module = load(&runtimes, Services::default());
+    let replies = run(&module, 1).await;
+    assert_eq!(replies[0].result.status, code::PMIX_EVENT_NO_ACTION_TAKEN);
 }
 
 /// State of one module.
