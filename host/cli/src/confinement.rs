@@ -84,9 +84,9 @@ pub fn confine(
             )
         }
         _ => tracing::warn!(
-            files = extent(files),
-            calls = extent(calls),
-            "confinement incomplete: not supported by this kernel"
+            files_confined = extent(files),
+            system_calls_confined = extent(calls),
+            "this kernel cannot confine the server wholly"
         ),
     }
     Ok((Some(raised), helper))
