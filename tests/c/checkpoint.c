@@ -10,6 +10,7 @@
  * - late: rank 1 never reports completion.
  * - failed: rank 1 reports failure.
  * - nobody: no proc declares a method.
+ * - preempt: all are preempted. They make their checkpoints and are killed.
  * - cancel: rank 1 never reports anything, and rank 0 cancels the request. */
 #include "need.h"
 
@@ -23,6 +24,7 @@
 #define CHECKPOINT_NOW (PMIX_EXTERNAL_ERR_BASE - 500)
 #define NAME "mycheckpoint.1"
 
+static bool is_preemption;
 static volatile bool asked_to, is_over;
 static volatile pmix_status_t outcome;
 
@@ -31,7 +33,10 @@ static void on_checkpoint(size_t id, pmix_status_t code, const pmix_proc_t *sour
 {
     (void) id, (void) code, (void) source, (void) results, (void) nresults;
     for (size_t at = 0; at < ninfo; at++) {
-        asked_to = asked_to || (PMIX_CHECK_KEY(&info[at], PMIX_JOB_CTRL_CHECKPOINT) && 0 == strcmp(NAME, info[at].value.data.string));
+        /* The server names the checkpoint of a preemption. */
+        if (PMIX_CHECK_KEY(&info[at], PMIX_JOB_CTRL_CHECKPOINT)) {
+            asked_to = asked_to || is_preemption || 0 == strcmp(NAME, info[at].value.data.string);
+        }
     }
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
@@ -58,14 +63,14 @@ static void hear(pmix_status_t code, pmix_notification_fn_t handler)
     }
 }
 
-/* Declares the checkpoint method of this proc: the key, and the signal or event. */
+/* Declares the checkpoint method of this proc: the key, and the signal or event; and that it can be preempted, if it will be. */
 static void declare(void)
 {
     bool by_signal = me.rank % 2;
     int number = SIGUSR2;
     pmix_status_t code = CHECKPOINT_NOW;
     pmix_data_array_t methods;
-    pmix_info_t directive;
+    pmix_info_t directives[2];
     PMIX_DATA_ARRAY_CONSTRUCT(&methods, 1, PMIX_INFO);
     pmix_info_t *method = methods.array;
     if (by_signal) {
@@ -74,11 +79,13 @@ static void declare(void)
         PMIX_INFO_LOAD(method, PMIX_JOB_CTRL_CHECKPOINT_EVENT, &code, PMIX_STATUS);
         hear(CHECKPOINT_NOW, on_checkpoint);
     }
-    PMIX_INFO_LOAD(&directive, PMIX_JOB_CTRL_CHECKPOINT_METHOD, &methods, PMIX_DATA_ARRAY);
+    PMIX_INFO_LOAD(&directives[0], PMIX_JOB_CTRL_CHECKPOINT_METHOD, &methods, PMIX_DATA_ARRAY);
+    PMIX_INFO_LOAD(&directives[1], PMIX_JOB_CTRL_PREEMPTIBLE, &is_preemption, PMIX_BOOL);
     pmix_info_t *results = NULL;
     size_t nresults = 0;
-    need("declare", PMIx_Job_control(NULL, 0, &directive, 1, &results, &nresults));
-    PMIX_INFO_DESTRUCT(&directive);
+    need("declare", PMIx_Job_control(NULL, 0, directives, is_preemption ? 2 : 1, &results, &nresults));
+    PMIX_INFO_DESTRUCT(&directives[0]);
+    PMIX_INFO_DESTRUCT(&directives[1]);
     PMIX_DATA_ARRAY_DESTRUCT(&methods);
 }
 
@@ -146,9 +153,15 @@ static void request(const char *what)
         key = PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
         number = SIGUSR2;
     }
-    PMIX_INFO_LOAD(&directives[0], PMIX_JOB_CTRL_CHECKPOINT, NAME, PMIX_STRING);
+    if (is_preemption) {
+        uint32_t grace = 60;
+        PMIX_INFO_LOAD(&directives[0], "peal.jctrl.preempt", "kill", PMIX_STRING);
+        PMIX_INFO_LOAD(&directives[2], "peal.jctrl.grace", &grace, PMIX_UINT32);
+    } else {
+        PMIX_INFO_LOAD(&directives[0], PMIX_JOB_CTRL_CHECKPOINT, NAME, PMIX_STRING);
+        PMIX_INFO_LOAD(&directives[2], key, &number, PMIX_INT);
+    }
     PMIX_INFO_LOAD(&directives[1], PMIX_JOB_CTRL_ID, "ck", PMIX_STRING);
-    PMIX_INFO_LOAD(&directives[2], key, &number, PMIX_INT);
     pmix_status_t status = ask(directives, 3);
     printf("rank 0: checkpoint: %s (%d)\n", PMIx_Error_string(status), status);
     if (PMIX_SUCCESS != status) {
@@ -160,6 +173,7 @@ static void request(const char *what)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "both";
+    is_preemption = 0 == strcmp(what, "preempt");
     /* Before the library starts its threads, which inherit the signal mask. */
     sigset_t told;
     sigemptyset(&told);

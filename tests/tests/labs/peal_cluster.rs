@@ -188,18 +188,16 @@ fn procs_of_all_nodes_are_checkpointed() {
     });
     let lab = &lab.slurm;
     let program = c_program("checkpoint").display().to_string();
-    let checkpoint = |how: &str| {
+    let job = |how: &str| {
         let words = [program.clone(), how.to_owned()];
-        let job = run_within(JOB_LIMIT, &mut lab.job(2, &words));
-        let mut lines: Vec<String> = job
-            .expect_status(0)
-            .stdout
-            .lines()
-            .map(str::to_owned)
-            .collect();
+        run_within(JOB_LIMIT, &mut lab.job(2, &words))
+    };
+    let sorted = |job: Done| {
+        let mut lines: Vec<String> = job.stdout.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
+    let checkpoint = |how: &str| sorted(job(how).expect_status(0));
     let made = |rank: u32, how: &str| format!("rank {rank}: made its checkpoint {how}");
     // Each proc has declared its own method: odd ranks a signal, even ones an event.
     let all_well: Vec<String> = (0..2 * NODES).map(|rank| made(rank, "well")).collect();
@@ -213,9 +211,9 @@ fn procs_of_all_nodes_are_checkpointed() {
     .concat();
     all.sort();
     assert_eq!(checkpoint("both"), all);
-    let mut one_badly = all_well;
+    let mut one_badly = all_well.clone();
     one_badly[1] = made(1, "badly");
-    one_badly.extend([accepted, over("PARTIAL SUCCESS (-52)")]);
+    one_badly.extend([accepted.clone(), over("PARTIAL SUCCESS (-52)")]);
     one_badly.sort();
     let mut told = checkpoint("failed");
     // The query by name finds the request of the job before first.
@@ -226,11 +224,17 @@ fn procs_of_all_nodes_are_checkpointed() {
         checkpoint("nobody"),
         ["rank 0: checkpoint: NOT-SUPPORTED (-47)"]
     );
+    // All are killed, when each has made its checkpoint.
+    let preempted = job("preempt");
+    assert_ne!(preempted.status, Some(0));
+    let mut told = sorted(preempted);
+    told.retain(|line| line.contains("checkpoint"));
+    assert_eq!(told, [vec![accepted], all_well].concat());
     // The trail of each node has what was done there for the others.
     let list = ["audit", "list", "-n", "0", "--kind", "decision"];
     let listed = peal_on(lab, "n4", &list).expect_status(0).stdout;
     let done = |line: &&str| line.contains("job-control") && line.contains("node n1");
-    assert_eq!(listed.lines().filter(done).count(), 2, "{listed}");
+    assert_eq!(listed.lines().filter(done).count(), 4, "{listed}");
 }
 
 #[needs(slurm_lab, nats)]
