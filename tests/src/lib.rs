@@ -28,6 +28,7 @@ pub mod shell;
 pub mod shell_job;
 pub mod spawn;
 pub mod text_form;
+pub mod virtual_machine;
 
 use std::{
     ffi::OsStr,

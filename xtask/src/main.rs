@@ -1,5 +1,5 @@
 //! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `fuzz`, `bench`, `labs`,
-//! `guests`, `libpmix`, `packages`, `dist`, `test-servers`, `needs`, `docs`, `deny`, `codegen`.
+//! `guests`, `libpmix`, `packages`, `dist`, `test-servers`, `vm`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
 mod binaries;
@@ -27,6 +27,7 @@ mod sdk_version;
 mod soak;
 mod test;
 mod test_servers;
+mod virtual_machine;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -110,6 +111,11 @@ enum Task {
     /// They go into `target/tools/peers`, and nothing is installed on this machine. With them,
     /// `cargo test -p peal-sinks` works by itself.
     TestServers,
+    /// Make a virtual machine with Debian, in which tests run the service under systemd
+    ///
+    /// Needs root, debootstrap and QEMU, and takes three minutes. Without it those tests are ignored.
+    /// CI does not have it.
+    Vm,
     /// Check for everything that tests need and some machines lack, and print what is missing.
     ///
     /// `cargo xtask test` does so, too. After this command, `cargo test` runs the tests that can
@@ -172,6 +178,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Packages => packages::build(root),
         Task::Dist => dist::build(root),
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
+        Task::Vm => virtual_machine::make(root).and_then(|()| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),
         Task::Docs { check: true } => docs::build(root, docs::StalePages::Refuse),

@@ -7,4 +7,5 @@ mod examples;
 mod foreign_servers;
 mod naming;
 mod readme;
+mod service;
 mod service_unit;
