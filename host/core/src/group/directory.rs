@@ -55,8 +55,6 @@ pub(super) enum ClaimRefusal {
 #[derive(Debug, Default)]
 pub(super) struct JobDirectory {
     jobs: BTreeMap<Nspace, KnownJob>,
-    /// The jobs of each server.
-    at: BTreeMap<ServerId, BTreeSet<Nspace>>,
     /// The jobs removed last. Collectives need not wait for their procs.
     removed_jobs: VecDeque<Nspace>,
     /// Number of changes of all this.
@@ -108,7 +106,6 @@ impl JobDirectory {
         self.changes += 1;
         // A later job may have the name of a removed one.
         self.removed_jobs.retain(|gone| gone != nspace);
-        self.at.entry(at).or_default().insert(nspace.clone());
         let job = self.jobs.entry(nspace.clone()).or_insert_with(|| KnownJob {
             facts,
             ended: BTreeSet::new(),
@@ -133,9 +130,6 @@ impl JobDirectory {
         }
         self.changes += 1;
         self.jobs.remove(nspace);
-        for jobs in self.at.values_mut() {
-            jobs.remove(nspace);
-        }
         // Nothing is left that the claim could differ from; ranks beyond the size are no procs.
         let ranks = ranks.iter().filter(|rank| rank.0 < facts.size).collect();
         self.claim(nspace, me, facts, &ranks).unwrap_or_default()
@@ -181,9 +175,6 @@ impl JobDirectory {
             return Vec::new();
         };
         self.changes += 1;
-        if let Some(jobs) = self.at.get_mut(&server) {
-            jobs.remove(nspace);
-        }
         let mut gone: Vec<Rank> = Vec::new();
         // Nothing reaches these without that server.
         if job.by_host == Some(server) {
@@ -209,21 +200,17 @@ impl JobDirectory {
 
     /// Removes a server with its procs and returns them.
     pub(super) fn server_left(&mut self, server: ServerId) -> Vec<Proc> {
-        let theirs = self.at.get(&server).cloned().unwrap_or_default();
-        let procs = theirs
-            .iter()
-            .flat_map(|nspace| self.remove(nspace, server))
+        let theirs: Vec<Nspace> = self
+            .jobs_at(server)
+            .map(|(nspace, _)| nspace.clone())
             .collect();
-        self.at.remove(&server);
-        procs
+        let procs = theirs.iter().flat_map(|nspace| self.remove(nspace, server));
+        procs.collect()
     }
 
     /// Gives a server another number.
     pub(super) fn renumber(&mut self, old: ServerId, new: ServerId) {
         self.changes += 1;
-        if let Some(jobs) = self.at.remove(&old) {
-            self.at.insert(new, jobs);
-        }
         for job in self.jobs.values_mut() {
             job.homes.renumber(old, new);
             if job.by_host == Some(old) {
@@ -232,16 +219,22 @@ impl JobDirectory {
         }
     }
 
+    /// Returns the jobs that a server has announced. Jobs are few, and servers may be many: a list for
+    /// each server would take most of the memory of the directory.
+    fn jobs_at(&self, server: ServerId) -> impl Iterator<Item = (&Nspace, &KnownJob)> {
+        self.jobs
+            .iter()
+            .filter(move |(_, job)| job.homes.has(server))
+    }
+
     /// Returns the jobs of a server, with the ranks that it has.
     pub(super) fn of(
         &self,
         server: ServerId,
     ) -> impl Iterator<Item = (Nspace, JobSummary, RankRanges)> + use<> {
-        let theirs = self.at.get(&server).into_iter().flatten();
-        let known = theirs.filter_map(|nspace| {
-            let job = self.jobs.get(nspace)?;
-            Some((nspace.clone(), job.facts, job.homes.ranks_at(server)))
-        });
+        let known = self.jobs_at(server);
+        let known =
+            known.map(|(nspace, job)| (nspace.clone(), job.facts, job.homes.ranks_at(server)));
         // Collected, so that callers may change the directory while they iterate.
         known.collect::<Vec<_>>().into_iter()
     }
@@ -365,9 +358,8 @@ impl JobDirectory {
 
     /// Returns true if a server has procs of a user.
     pub(super) fn has_user_at(&self, uid: u32, server: ServerId) -> bool {
-        let jobs = self.at.get(&server).into_iter().flatten();
-        let mut owners = jobs.filter_map(|nspace| self.owner(nspace));
-        owners.any(|owner| owner.uid == uid)
+        let mut jobs = self.jobs.values().filter(|job| job.facts.owner.uid == uid);
+        jobs.any(|job| job.homes.has(server))
     }
 
     /// Returns true if a job is known.
@@ -377,9 +369,8 @@ impl JobDirectory {
 
     /// Returns true if a server has procs of a job.
     pub(super) fn has_procs_at(&self, nspace: &Nspace, server: ServerId) -> bool {
-        self.at
-            .get(&server)
-            .is_some_and(|jobs| jobs.contains(nspace))
+        let job = self.jobs.get(nspace);
+        job.is_some_and(|job| job.homes.has(server))
     }
 
     /// Returns true if all procs of a known job are on a server, or on nodes that its host

@@ -46,6 +46,11 @@ impl JobHomes {
         with_procs.map(|(server, _)| *server)
     }
 
+    /// Returns true if a server has announced the job.
+    pub(super) fn has(&self, server: ServerId) -> bool {
+        self.servers.contains_key(&server)
+    }
+
     /// Returns true if no other server than this one has announced the job.
     pub(super) fn has_only(&self, server: ServerId) -> bool {
         self.servers.keys().all(|other| *other == server)

@@ -93,13 +93,13 @@ impl Network {
                 network.step(other, |server, _| server.server_joined(id));
                 network.step(id, |server, _| server.server_joined(other));
             }
+            // Soon after each other, so that the messages need not all be kept.
+            network.run();
         }
         // The published data that joining servers bring are no announcements.
-        network.run();
         network.begin();
         for id in (1..=servers).map(ServerId) {
             network.step(id, |server, _| server.add_job(spec(servers, id)));
-            // Soon after each other, so that the announcements need not all be kept.
             network.run();
         }
         for id in (1..=servers).map(ServerId) {
