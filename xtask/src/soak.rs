@@ -14,6 +14,7 @@ const GROUPS: u32 = 100_000;
 const CLUSTERS: u32 = 5_000;
 const SERVERS: u32 = 1_000;
 const FAULTS: u32 = 50;
+const OUTAGE_SECONDS: u32 = 30;
 const NATS_SERVERS: [u32; 2] = [1, 3];
 
 /// Arguments of `cargo xtask soak`.
@@ -138,6 +139,7 @@ impl Soak {
             faults
                 .env("PEAL_FAULT_ROUNDS", FAULTS.to_string())
                 .env("PEAL_FAULT_SEED", seed.to_string())
+                .env("PEAL_FAULT_OUTAGE", OUTAGE_SECONDS.to_string())
                 .env("PEAL_FAULT_NATS_SERVERS", servers.to_string())
                 .env("PEAL_TEST_SERVERS", &test_servers);
             run(faults.args([

@@ -1,7 +1,8 @@
 //! `peal serve` on three nodes of a cluster while servers and NATS servers are killed and stopped and links are cut,
 //! compared with a list of what was raised: no event twice, none lost uncounted, and groups that end the same for all.
 //!
-//! Seeds are in `PEAL_FAULT_SEED`, and numbers of rounds in `PEAL_FAULT_ROUNDS`: `cargo xtask soak` has more.
+//! Seeds are in `PEAL_FAULT_SEED`, numbers of rounds in `PEAL_FAULT_ROUNDS`, and in `PEAL_FAULT_OUTAGE` the least time in seconds
+//! without any NATS server: `cargo xtask soak` has more.
 use peal_client::{Client, ConstructOptions, Handler, HandlerOutcome};
 use peal_core::server::EVENTS_MISSED;
 use peal_model::{Info, Infos, KeyName, Proc, Range, Status, Value, code, key};
@@ -75,6 +76,8 @@ struct World {
     groups: u32,
     random: SplitMix64,
     seed: u64,
+    /// Least time without any NATS server.
+    outage: Duration,
 }
 
 fn variable(name: &str, usual: u64) -> u64 {
@@ -150,6 +153,7 @@ impl World {
             groups: 0,
             random: SplitMix64(seed),
             seed,
+            outage: Duration::from_secs(variable("PEAL_FAULT_OUTAGE", 0)),
         };
         world.settle();
         world
@@ -376,6 +380,7 @@ impl World {
         self.site.kill();
         self.raise_some(&[0, 1, 2]);
         let all = [0, 1, 2];
+        let began = Instant::now();
         self.form_group(&all, &all, |world| {
             for node in &world.nodes {
                 until("the server misses NATS", || {
@@ -383,6 +388,9 @@ impl World {
                 });
             }
             world.raise_some(&all);
+            until("the outage is long enough", || {
+                began.elapsed() >= world.outage
+            });
             world.site.start_again();
         });
         self.settle();
