@@ -11,6 +11,7 @@
  * - failed: rank 1 reports failure.
  * - nobody: no proc declares a method.
  * - preempt: all are preempted. They make their checkpoints and are killed.
+ * - stays FILE: all create FILE.RANK, and make the checkpoints that others request, until they are killed.
  * - cancel: rank 1 never reports anything, and rank 0 cancels the request. */
 #include "need.h"
 
@@ -24,7 +25,8 @@
 #define CHECKPOINT_NOW (PMIX_EXTERNAL_ERR_BASE - 500)
 #define NAME "mycheckpoint.1"
 
-static bool is_preemption;
+static bool is_preemptible;
+static sigset_t told;
 static volatile bool asked_to, is_over;
 static volatile pmix_status_t outcome;
 
@@ -35,7 +37,7 @@ static void on_checkpoint(size_t id, pmix_status_t code, const pmix_proc_t *sour
     for (size_t at = 0; at < ninfo; at++) {
         /* The server names the checkpoint of a preemption. */
         if (PMIX_CHECK_KEY(&info[at], PMIX_JOB_CTRL_CHECKPOINT)) {
-            asked_to = asked_to || is_preemption || 0 == strcmp(NAME, info[at].value.data.string);
+            asked_to = asked_to || is_preemptible || 0 == strcmp(NAME, info[at].value.data.string);
         }
     }
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
@@ -63,7 +65,7 @@ static void hear(pmix_status_t code, pmix_notification_fn_t handler)
     }
 }
 
-/* Declares the checkpoint method of this proc: the key, and the signal or event; and that it can be preempted, if it will be. */
+/* Declares the checkpoint method of this proc: the key, and the signal or event; and that it can be preempted, if that is so. */
 static void declare(void)
 {
     bool by_signal = me.rank % 2;
@@ -80,10 +82,10 @@ static void declare(void)
         hear(CHECKPOINT_NOW, on_checkpoint);
     }
     PMIX_INFO_LOAD(&directives[0], PMIX_JOB_CTRL_CHECKPOINT_METHOD, &methods, PMIX_DATA_ARRAY);
-    PMIX_INFO_LOAD(&directives[1], PMIX_JOB_CTRL_PREEMPTIBLE, &is_preemption, PMIX_BOOL);
+    PMIX_INFO_LOAD(&directives[1], PMIX_JOB_CTRL_PREEMPTIBLE, &is_preemptible, PMIX_BOOL);
     pmix_info_t *results = NULL;
     size_t nresults = 0;
-    need("declare", PMIx_Job_control(NULL, 0, directives, is_preemption ? 2 : 1, &results, &nresults));
+    need("declare", PMIx_Job_control(NULL, 0, directives, is_preemptible ? 2 : 1, &results, &nresults));
     PMIX_INFO_DESTRUCT(&directives[0]);
     PMIX_INFO_DESTRUCT(&directives[1]);
     PMIX_DATA_ARRAY_DESTRUCT(&methods);
@@ -141,6 +143,33 @@ static void tell_state(void)
     PMIX_QUERY_DESTRUCT(&query);
 }
 
+static void wait_for_request(bool by_signal)
+{
+    if (by_signal) {
+        int number;
+        sigwait(&told, &number);
+    } else {
+        while (!asked_to) {
+            usleep(1000);
+        }
+    }
+}
+
+/* Makes all checkpoints that are requested. */
+static void stay(const char *file)
+{
+    char name[4096];
+    snprintf(name, sizeof(name), "%s.%u", file, me.rank);
+    FILE *created = fopen(name, "w");
+    need("create", NULL == created ? PMIX_ERROR : PMIX_SUCCESS);
+    fclose(created);
+    for (;;) {
+        wait_for_request(me.rank % 2);
+        asked_to = false;
+        made_it(true);
+    }
+}
+
 static void request(const char *what)
 {
     pmix_info_t directives[3];
@@ -153,7 +182,7 @@ static void request(const char *what)
         key = PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
         number = SIGUSR2;
     }
-    if (is_preemption) {
+    if (is_preemptible) {
         uint32_t grace = 60;
         PMIX_INFO_LOAD(&directives[0], "peal.jctrl.preempt", "kill", PMIX_STRING);
         PMIX_INFO_LOAD(&directives[2], "peal.jctrl.grace", &grace, PMIX_UINT32);
@@ -173,9 +202,9 @@ static void request(const char *what)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "both";
-    is_preemption = 0 == strcmp(what, "preempt");
+    bool stays = 0 == strcmp(what, "stays") && argc > 2;
+    is_preemptible = stays || 0 == strcmp(what, "preempt");
     /* Before the library starts its threads, which inherit the signal mask. */
-    sigset_t told;
     sigemptyset(&told);
     sigaddset(&told, SIGUSR2);
     sigprocmask(SIG_BLOCK, &told, NULL);
@@ -188,18 +217,14 @@ int main(int argc, char **argv)
         declare();
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (stays) {
+        stay(argv[2]);
+    }
     if (0 == me.rank) {
         request(what);
     }
     if (0 != strcmp(what, "nobody")) {
-        if (me.rank % 2 || 0 == strcmp(what, "example")) {
-            int number;
-            sigwait(&told, &number);
-        } else {
-            while (!asked_to) {
-                usleep(1000);
-            }
-        }
+        wait_for_request(me.rank % 2 || 0 == strcmp(what, "example"));
         if (!is_silent) {
             made_it(!(1 == me.rank && 0 == strcmp(what, "failed")));
         }

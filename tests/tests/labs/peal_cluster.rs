@@ -229,12 +229,29 @@ fn procs_of_all_nodes_are_checkpointed() {
     assert_ne!(preempted.status, Some(0));
     let mut told = sorted(preempted);
     told.retain(|line| line.contains("checkpoint"));
-    assert_eq!(told, [vec![accepted], all_well].concat());
+    assert_eq!(told, [vec![accepted], all_well.clone()].concat());
+    // The same by the command, on one node.
+    let waiting = [program.clone(), "stays".to_owned()];
+    let waiting = WaitingJob::of_program(lab, &waiting, "checkpointed");
+    let job = "slurm.pmix.5.0";
+    let control = |args: &[&str]| peal_on(lab, "n1", &[&["ctl"], args].concat());
+    control(&["checkpoint", "night.1", job, "--wait"]).expect_status(0);
+    control(&[
+        "preempt", job, "--action", "kill", "--grace", "60s", "--wait",
+    ])
+    .expect_status(0);
+    let ended = waiting.end();
+    let made = ended
+        .stdout
+        .lines()
+        .filter(|line| line.ends_with("made its checkpoint well"));
+    assert_eq!(made.count(), 2 * all_well.len(), "{}", ended.stdout);
+    assert_ne!(ended.status, Some(0));
     // The trail of each node has what was done there for the others.
     let list = ["audit", "list", "-n", "0", "--kind", "decision"];
     let listed = peal_on(lab, "n4", &list).expect_status(0).stdout;
     let done = |line: &&str| line.contains("job-control") && line.contains("node n1");
-    assert_eq!(listed.lines().filter(done).count(), 4, "{listed}");
+    assert_eq!(listed.lines().filter(done).count(), 7, "{listed}");
 }
 
 #[needs(slurm_lab, nats)]

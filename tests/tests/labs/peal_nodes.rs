@@ -127,8 +127,13 @@ impl WaitingJob {
     }
 
     fn run(lab: &SlurmLab, probe: &str, name: &str) -> WaitingJob {
+        WaitingJob::of_program(lab, &[path_of("probe_pmix"), probe.to_owned()], name)
+    }
+
+    /// Starts the job of a program that takes the path of a file last, and creates `FILE.RANK`.
+    pub fn of_program(lab: &SlurmLab, program: &[String], name: &str) -> WaitingJob {
         let file = format!("/run/lab/shared/{name}");
-        let words = [path_of("probe_pmix"), probe.to_owned(), file];
+        let words = [program, &[file]].concat();
         let mut srun = lab.job(2, &words);
         let srun = srun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let running = |rank| lab.lab.path(format!("shared/{name}.{rank}")).exists();
