@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Time limit of a run. Without hardware support the machine is some ten times slower.
-const PATIENCE: Duration = Duration::from_secs(540);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Size of the disk with the files of a test. It is sparse.
 const FILES_SIZE: u64 = 2 << 30;

@@ -288,13 +288,13 @@ async fn module_is_loaded_again_if_its_process_ends_meanwhile() {
         };
         if starts.fetch_add(1, Ordering::Relaxed) == 0 {
             RogueProcess::say(&mut rogue.modules, &ready);
-            let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
-            return;
+        } else {
+            rogue.load_one();
+            let call = rogue.next_call();
+            let result = reply(call.number, code::PMIX_EVENT_NO_ACTION_TAKEN);
+            RogueProcess::say(&mut rogue.chain, &result);
         }
-        rogue.load_one();
-        let call = rogue.next_call();
-        let result = reply(call.number, code::PMIX_EVENT_NO_ACTION_TAKEN);
-        RogueProcess::say(&mut rogue.chain, &result);
+        // The first process ends when it is asked to load the module.
         let _ = MessageStream::new(rogue.modules, TO_RUNTIME).next_message::<ModuleRequest>();
     });
     let module = load(&runtimes, Services::default());
