@@ -107,7 +107,7 @@ fn disk(directory: &Path, system: &Path) -> Result<()> {
     for (name, prefix) in [("kernel", "vmlinuz-"), ("initrd", "initrd.img-")] {
         let boot = system.join("boot");
         let found = fs::read_dir(&boot)?
-            .filter_map(|entry| Some(entry.ok()?.file_name().into_string().ok()?))
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .find(|found| found.starts_with(prefix))
             .with_context(|| format!("no {prefix}* in {}", boot.display()))?;
         fs::copy(boot.join(found), directory.join(name))?;
