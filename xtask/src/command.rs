@@ -3,6 +3,8 @@ use anyhow::{Context, Result, bail};
 use std::{
     env,
     ffi::OsString,
+    fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::Command,
     time::Instant,
@@ -67,4 +69,14 @@ pub fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = work()?;
     println!("-- {name}: {:.1} s", start.elapsed().as_secs_f32());
     Ok(done)
+}
+
+/// Removes a directory with all that is in it, if it is there.
+pub fn remove_directory(directory: &Path) -> Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", directory.display()))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: what a packager takes, in one directory and one archive.
 use crate::{
-    command::{cargo, run, run_quietly, step, target_dir},
+    command::{cargo, remove_directory, run, run_quietly, step, target_dir},
     guests, libpmix, packages,
 };
 use anyhow::{Context, Result, ensure};
@@ -64,12 +64,7 @@ pub fn build(root: &Path) -> Result<()> {
     let peal = step("program", || program(root, &path))?;
     let components = step("modules", || guests::build(root))?;
     let dist = root.join("target/dist");
-    match fs::remove_dir_all(&dist) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("removing {}", dist.display()));
-        }
-        _ => {}
-    }
+    remove_directory(&dist)?;
     let version = run_quietly(Command::new(&peal).arg("--version"))?;
     let version = version
         .split_whitespace()

@@ -1,7 +1,7 @@
 //! `cargo xtask packages`: the SDKs as packages that could be published as they are, in
 //! `target/packages`. The tests install each and build a module with it.
 use crate::{
-    command::{run, run_quietly, step},
+    command::{remove_directory, run, run_quietly, step},
     guests,
 };
 use anyhow::{Context, Result, ensure};
@@ -54,7 +54,7 @@ pub fn build(root: &Path) -> Result<()> {
     {
         return Ok(());
     }
-    remove(&place)?;
+    remove_directory(&place)?;
     fs::create_dir_all(&place).with_context(|| format!("creating {}", place.display()))?;
     let stage = place.join("stage");
     // Tools that pack a directory leave out links, which the contract and the license are.
@@ -66,7 +66,7 @@ pub fn build(root: &Path) -> Result<()> {
     for (name, sdks) in ARCHIVES {
         archive(&stage, &place, &format!("{name}-{version}"), sdks)?;
     }
-    remove(&stage)?;
+    remove_directory(&stage)?;
     for file in &files {
         ensure!(
             file.exists(),
@@ -179,13 +179,4 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn remove(dir: &Path) -> Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", dir.display()))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask vm`: a Debian system of its own, with systemd and control groups, for tests of the
 //! service. It is made by debootstrap, and runs under QEMU without hardware support.
 use crate::{
-    command::{run_quietly, step},
+    command::{remove_directory, run_quietly, step},
     test_servers,
 };
 use anyhow::{Context, Result, ensure};
@@ -66,12 +66,7 @@ pub fn make(root: &Path) -> Result<()> {
         );
     }
     let directory = directory(root);
-    match fs::remove_dir_all(&directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("removing {}", directory.display()));
-        }
-        _ => {}
-    }
+    remove_directory(&directory)?;
     fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;
     let system = directory.join("system");
     step("packages", || install(&system))?;
