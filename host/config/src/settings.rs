@@ -151,7 +151,7 @@ settings! {
         /// requests. Beyond it, those who make the most are delayed, unless they wait for each reply; each
         /// user can always make 200 requests in a second. Root, the server's user and administrators are
         /// never delayed. 100 turns it off.
-        max_busy_percent "server.max_busy_percent": u32 = 50, Number(1, 100), "100";
+        max_busy_percent "server.max_busy_percent": u32 = 30, Number(1, 100), "100";
         /// Maximum length of a message, in bytes.
         max_message_bytes "server.max_message_bytes": usize = 64 * MIB, Number(4096, 1 << 30), "1048576";
         /// Maximum memory of one message after decoding, in bytes.

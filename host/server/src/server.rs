@@ -123,7 +123,7 @@ impl Default for ServerSettings {
             max_partial_frame_bytes_total: 512 << 20,
             frame_timeout: Duration::from_secs(60),
             max_refusal_delay: Duration::from_secs(1),
-            max_busy_percent: 50,
+            max_busy_percent: 30,
             handshake_timeout: Duration::from_secs(10),
             max_outbox_messages: 65_536,
             outbox: OutboxLimits::default(),
