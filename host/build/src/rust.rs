@@ -45,10 +45,12 @@ impl Toolchain {
                 .env("RUSTC_BOOTSTRAP", "1");
             command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld-19");
         }
-        // Flags from the environment would replace those of guests/.cargo/config.toml.
+        // Flags from the environment would replace those of guests/.cargo/config.toml. A wrapper is one
+        // for the workspace from which this program was started, and may be of another compiler.
         command
             .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS");
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env_remove("RUSTC_WORKSPACE_WRAPPER");
         command
     }
 
