@@ -10,10 +10,21 @@ use std::{
     time::Instant,
 };
 
+/// Beginnings of the variables by which cargo describes the package of a program that it runs.
+const PACKAGE_VARIABLES: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+
 /// Returns the command of the cargo that runs this program.
 pub fn cargo(dir: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(dir);
+    // Those of this program would be taken for changes: crates such as ring, and all that depend on them,
+    // would be compiled again after each `cargo build` by hand.
+    for (name, _) in env::vars_os() {
+        let is_of_package = |prefix: &&str| name.as_encoded_bytes().starts_with(prefix.as_bytes());
+        if PACKAGE_VARIABLES.iter().any(is_of_package) {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

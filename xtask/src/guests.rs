@@ -90,6 +90,12 @@ pub fn build_rust(root: &Path) -> Result<PathBuf> {
     let built = target_dir(root).join(TARGET).join("release");
     let mut cargo = toolchain.cargo(&root.join("guests"));
     cargo.args(["build", "--release", "--workspace", "--target", TARGET]);
+    // A component must not depend on the directory in which it was built. Cargo adds these flags to those of
+    // guests/.cargo/config.toml.
+    let remap = format!("--remap-path-prefix={}=/peal", root.display());
+    cargo
+        .arg("--config")
+        .arg(format!("target.{TARGET}.rustflags=[{remap:?}]"));
     if built.exists() {
         println!("building the guests");
         cargo.arg("--quiet");
