@@ -92,8 +92,9 @@ pub fn confine(
     Ok((Some(raised), helper))
 }
 
-fn extent(standing: EnforcementLevel) -> &'static str {
-    match standing {
+/// Returns the words for an extent.
+pub fn extent(level: EnforcementLevel) -> &'static str {
+    match level {
         EnforcementLevel::Full => "wholly",
         EnforcementLevel::Partial => "in part",
         EnforcementLevel::Missing => "not at all",

@@ -13,6 +13,7 @@ mod config;
 mod config_command;
 mod confinement;
 mod ctl;
+mod doctor;
 mod error_text;
 mod event;
 mod group;
@@ -44,12 +45,13 @@ mod troubles;
 mod units;
 mod wait_message;
 
+use anyhow::Context;
 use args::{Args, ChainCommand, PealCommand};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use clap_complete::Shell;
 use error_text::error_text;
 use peal_server::admin::AdminRequest;
-use std::{fmt::Display, io::Write, process::ExitCode};
+use std::{fmt::Display, fs, io::Write, path::Path, process::ExitCode};
 
 /// Exit status if Peal itself failed, for example by an invalid configuration or module (as `env`
 /// and `timeout` have it).
@@ -57,7 +59,7 @@ const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     let args = Args::parse_from(args::normalize_np(std::env::args_os()));
-    let done = trace::set_up().and_then(|()| dispatch(args.command));
+    let done = trace::set_up(&args.trace).and_then(|()| dispatch(args.command));
     done.unwrap_or_else(|error| match error.downcast::<clap::Error>() {
         // clap exits with 2 for a wrong command line.
         Ok(wrong) => wrong.exit(),
@@ -96,6 +98,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Module(command) => module::run(command),
         PealCommand::Audit(command) => audit::run(command),
         PealCommand::Config(command) => config_command::run(command),
+        PealCommand::Doctor(args) => doctor::run(args),
         PealCommand::Cluster(command) => cluster::run(command),
         PealCommand::HostServer => serve::serve_launcher(),
         PealCommand::Helper(args) => helper::help(args),
@@ -105,6 +108,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::ArtifactFetcher(args) => artifact_fetcher::work(args),
         PealCommand::Tenant(args) => tenant::run(args),
         PealCommand::Completions { shell } => completions(shell),
+        PealCommand::ManPages { directory } => man_pages(&directory),
     }
 }
 
@@ -116,6 +120,14 @@ fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut out = output::stdout();
     out.write_all(&script)?;
     out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the manual pages of all commands into a directory.
+fn man_pages(directory: &Path) -> anyhow::Result<ExitCode> {
+    fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(Args::command(), directory))
+        .with_context(|| format!("cannot write manual pages to {}", directory.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

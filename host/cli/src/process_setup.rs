@@ -27,8 +27,9 @@ const ROOT: [&str; 2] = ["0", "root"];
 
 /// Variables that are kept of another user's environment: they name no file that the server would
 /// read or write.
-const KEPT_VARIABLES: [&str; 9] = [
+const KEPT_VARIABLES: [&str; 10] = [
     "COLORTERM",
+    "JOURNAL_STREAM",
     "LANG",
     "LANGUAGE",
     "NOTIFY_SOCKET",

@@ -33,9 +33,19 @@ use tokio::{
     task::JoinSet,
 };
 
+/// Exit status if the configuration is invalid: `EX_CONFIG` of sysexits(3). A service manager starts the
+/// server again after other failures; this one would come again.
+const INVALID_CONFIGURATION: u8 = 78;
+
 /// Serves until a signal or an admin request ends it.
 pub fn serve(args: ServeArgs) -> Result<ExitCode> {
-    serve_as(args, ServerHome::Daemon)
+    serve_as(args, ServerHome::Daemon).or_else(|error| {
+        if !error.is::<Problems>() {
+            return Err(error);
+        }
+        crate::print_line(&crate::error_text(&error));
+        Ok(ExitCode::from(INVALID_CONFIGURATION))
+    })
 }
 
 /// Serves one launcher, which has started this process with a socket as its standard input, until

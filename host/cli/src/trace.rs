@@ -1,9 +1,17 @@
-//! Trace on standard error. Its filter is `warn`, or that of `trace.filter`, or that of `PEAL_LOG`,
-//! which overrides it.
-use crate::messages::StandardErrorWriter;
+//! Trace on standard error, or with its fields in the journal of systemd. Its filter is `warn`, or that of
+//! `trace.filter`, or that of `PEAL_LOG`, or that of `-v` and `-q`; each overrides those before it.
+use crate::{
+    args::{LogFormat, TraceArgs},
+    messages::StandardErrorWriter,
+};
 use anyhow::{Context, Result};
 use peal_config::{Config, Setting};
-use std::{ffi::OsString, sync::OnceLock};
+use rustix::fs::fstat;
+use std::{
+    env,
+    io::{self, IsTerminal},
+    sync::OnceLock,
+};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -18,28 +26,55 @@ use tracing_subscriber::{
 /// Variable that overrides the configuration.
 const VARIABLE: &str = "PEAL_LOG";
 
-/// Handle by which the filter can be changed.
-static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+/// Variable in which systemd gives device and inode of the journal's stream.
+const JOURNAL_STREAM: &str = "JOURNAL_STREAM";
+
+/// Handle by which the filter can be changed; none if the command line or `PEAL_LOG` overrides it.
+static FILTER: OnceLock<Option<reload::Handle<EnvFilter, Registry>>> = OnceLock::new();
 
 /// Starts the trace, before the configuration is known.
-pub fn set_up() -> Result<()> {
-    use std::io::IsTerminal;
-    let filter = match overriding() {
-        Some(text) => parsed(&text)?,
-        None => EnvFilter::new("warn"),
+pub fn set_up(args: &TraceArgs) -> Result<()> {
+    let overriding = match args.filter() {
+        Some(filter) => Some(EnvFilter::new(filter)),
+        None => from_environment()?,
     };
+    let is_overridden = overriding.is_some();
+    let filter = overriding.unwrap_or_else(|| EnvFilter::new("warn"));
     let (filter, handle) = reload::Layer::new(filter);
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| StandardErrorWriter)
-        .with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry()
         .with(filter)
         .with(CacheRaces)
-        .with(lines)
+        .with(output(args.log_format))
         .init();
     // This function is called once, so the cell is empty.
-    let _ = FILTER.set(handle);
+    let _ = FILTER.set((!is_overridden).then_some(handle));
     Ok(())
+}
+
+/// Returns the layer that writes.
+fn output<S>(format: Option<LogFormat>) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(|| StandardErrorWriter)
+        .with_ansi(io::stderr().is_terminal());
+    match format {
+        Some(LogFormat::Json) => lines.json().flatten_event(true).boxed(),
+        Some(LogFormat::Text) => lines.boxed(),
+        None if is_journal() => match tracing_journald::layer() {
+            Ok(journal) => journal.with_syslog_identifier("peal".to_owned()).boxed(),
+            // The journal still has standard error.
+            Err(_) => lines.boxed(),
+        },
+        None => lines.boxed(),
+    }
+}
+
+/// Returns true if standard error is a stream of systemd's journal.
+fn is_journal() -> bool {
+    let named = env::var(JOURNAL_STREAM).unwrap_or_default();
+    fstat(io::stderr()).is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
 }
 
 /// Filter that drops warnings of the engine's code cache about files that another process has just
@@ -93,19 +128,19 @@ impl Visit for LogMessage {
     }
 }
 
-/// Returns the overriding filter; an empty variable does not override.
-fn overriding() -> Option<OsString> {
-    std::env::var_os(VARIABLE).filter(|text| !text.is_empty())
-}
-
-fn parsed(text: &OsString) -> Result<EnvFilter> {
+/// Returns the filter of the environment; an empty variable has none.
+fn from_environment() -> Result<Option<EnvFilter>> {
+    let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
     let filter = text.to_str().and_then(|text| EnvFilter::try_new(text).ok());
-    filter.with_context(|| {
+    let filter = filter.with_context(|| {
         let wanted = Setting::<Config>::of("trace.filter")
             .map(Setting::accepted_values)
             .unwrap_or_default();
         format!("{VARIABLE} is {text:?}; it should be {wanted}")
-    })
+    });
+    filter.map(Some)
 }
 
 /// Effect of the configured filter.
@@ -113,18 +148,16 @@ fn parsed(text: &OsString) -> Result<EnvFilter> {
 pub enum FilterSource {
     /// It applies from now on.
     Yes,
-    /// `PEAL_LOG` overrides it.
+    /// The command line or `PEAL_LOG` overrides it.
     Overridden,
 }
 
 /// Applies the filter of the configuration.
 pub fn follow(filter: &str) -> Result<FilterSource> {
-    if overriding().is_some() {
+    let Some(Some(handle)) = FILTER.get() else {
         return Ok(FilterSource::Overridden);
-    }
-    if let Some(handle) = FILTER.get() {
-        handle.reload(EnvFilter::try_new(filter)?)?;
-    }
+    };
+    handle.reload(EnvFilter::try_new(filter)?)?;
     Ok(FilterSource::Yes)
 }
 

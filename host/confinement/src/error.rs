@@ -14,6 +14,9 @@ pub enum ConfinementError {
     /// The threads cannot be counted.
     #[error("cannot count the threads of this process in /proc/self/task: {0}")]
     Threads(#[source] io::Error),
+    /// The thread that tests the confinement cannot be started, or did not end well.
+    #[error("cannot test the confinement on a thread: {0}")]
+    Probe(#[source] io::Error),
     /// Landlock failed although the kernel has it.
     #[error("landlock: {0}")]
     Files(#[from] landlock::RulesetError),

@@ -13,12 +13,14 @@ mod capabilities;
 mod error;
 mod files;
 mod groups;
+mod probe;
 mod program;
 mod roles;
 mod threads;
 
 pub use error::ConfinementError;
 pub use groups::CallGroup;
+pub use probe::KernelSupport;
 pub use program::OwnProgram;
 pub use roles::{FileScope, ProcessRole, RoleAccess, SignalScope};
 

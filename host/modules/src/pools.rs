@@ -62,18 +62,14 @@ pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     engine_with(config, BacktracePlaces::Functions)
 }
 
+/// Creates an engine that keeps no compiled code.
+pub fn engine_without_cache(config: &Sandbox) -> Result<Engine, EngineError> {
+    Engine::new(&engine_settings(config, BacktracePlaces::Functions, None))
+}
+
 /// Creates an engine with these places in backtraces.
 pub fn engine_with(config: &Sandbox, backtraces: BacktracePlaces) -> Result<Engine, EngineError> {
-    let default = EngineSettings::default();
-    let max_instances = config.max_instances;
-    let fuel = limits::fuel(config.fuel);
-    let settings = |cache_dir| EngineSettings {
-        cache_dir,
-        max_instances,
-        fuel,
-        backtraces,
-        ..default
-    };
+    let settings = |cache_dir| engine_settings(config, backtraces, cache_dir);
     let with_cache = Engine::new(&settings(code_dir(config)));
     Ok(match &config.cache_dir {
         Some(_) => with_cache?,
@@ -88,6 +84,20 @@ pub fn engine_with(config: &Sandbox, backtraces: BacktracePlaces) -> Result<Engi
             error => Err(error),
         })?,
     })
+}
+
+fn engine_settings(
+    config: &Sandbox,
+    backtraces: BacktracePlaces,
+    cache_dir: Option<PathBuf>,
+) -> EngineSettings {
+    EngineSettings {
+        cache_dir,
+        max_instances: config.max_instances,
+        fuel: limits::fuel(config.fuel),
+        backtraces,
+        ..EngineSettings::default()
+    }
 }
 
 /// Returns the settings of the processes that run the modules of users; `None` if compiled code has no

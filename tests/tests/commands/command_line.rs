@@ -207,6 +207,30 @@ fn requested_trace_filter_is_applied_or_an_error() {
 
 #[needs(prepared)]
 #[test]
+fn options_of_the_trace_override_its_variable() {
+    // A module that fails is a warning.
+    let traced = |options: &[&str], filter: &str| {
+        let mut command = peal([options, &["run", "-n", "1", "--handler"]].concat());
+        command.arg(guest("trap")).env("PEAL_LOG", filter).arg("--");
+        command.arg(program("peal"));
+        command.args(["event", "notify", "--range", "namespace", "--", "-3001"]);
+        run(&mut command).expect_status(0).stderr
+    };
+    let failed = "module call failed";
+    assert!(!traced(&["--quiet"], "info").contains(failed));
+    assert!(traced(&["-v"], "off").contains(failed));
+    let lines = traced(&["--log-format", "json", "-v"], "");
+    let mut lines = lines.lines().filter(|line| line.starts_with('{'));
+    let line = lines.find(|line| line.contains(failed)).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["level"], "WARN", "{line}");
+    assert_eq!(line["module"], "trap", "{line}");
+    let mut both = peal(["-q", "config", "example", "-v"]);
+    run(&mut both).expect_status(2);
+}
+
+#[needs(prepared)]
+#[test]
 fn without_components_there_is_no_engine() {
     // A thread may end before its name is read.
     let names = ["--", "sh", "-c", "cat /proc/$PPID/task/*/comm; true"];

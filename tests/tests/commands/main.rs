@@ -9,6 +9,7 @@ mod cluster_nodes;
 mod command_line;
 mod config;
 mod ctl;
+mod doctor;
 mod event;
 mod fail_stop;
 mod group;

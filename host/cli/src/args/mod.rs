@@ -3,6 +3,7 @@ mod attach;
 mod audit;
 mod cluster;
 mod control;
+mod doctor;
 mod events;
 mod groups;
 mod log;
@@ -14,6 +15,7 @@ mod registry;
 mod run;
 mod shipped;
 mod signing;
+mod trace;
 
 pub use attach::AttachArgs;
 pub use audit::{
@@ -22,6 +24,7 @@ pub use audit::{
 };
 pub use cluster::{ClusterArgs, ClusterCommand, ClusterDev, ClusterInit, ClusterStatus};
 pub use control::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal, CtlStatus};
+pub use doctor::DoctorArgs;
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
@@ -33,6 +36,8 @@ pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use registry::{Pull, Push};
 pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
+
+pub use trace::{LogFormat, TraceArgs};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use number::{MAX_PID, whole};
@@ -47,6 +52,9 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "peal", version, max_term_width = 100, after_help = EXIT_STATUS)]
 pub struct Args {
+    /// Trace on standard error.
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// Command to execute.
     #[command(subcommand)]
     pub command: PealCommand,
@@ -60,12 +68,13 @@ Exit status:
   1    `peal config check`, `peal status` or `peal cluster status` found a problem, or `peal ctl` did not complete for all targets
   2    invalid command line
   3    with --cluster, a node did not answer
+  78   `peal serve` has an invalid configuration
   125  Peal failed
   126  the program cannot be executed
   127  the program does not exist
 
 Environment:
-  PEAL_LOG     trace filter; replaces trace.filter unless empty, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
+  PEAL_LOG     trace filter; replaces trace.filter unless empty, and is replaced by -v and -q, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
   PEAL_CONFIG  configuration file if --config is absent; empty for none
   PEAL_...     settings, as in PEAL_EVENTS_RING_SIZE=2048 for events.ring_size";
 
@@ -150,6 +159,13 @@ pub enum PealCommand {
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Examine this system for what keeps Peal from working, and say what to do
+    ///
+    /// Examines kernel, control groups, permissions, temporary files, the engine, the libpmix that
+    /// programs load, ports, clock and the running server. It changes nothing. Run it as the user
+    /// that starts the server.
+    #[command(after_help = doctor::DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
     /// Set up and check the NATS servers on which the servers of a cluster meet
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -179,6 +195,12 @@ pub enum PealCommand {
     Completions {
         /// Name of the shell
         shell: clap_complete::Shell,
+    },
+    /// Write a manual page for each command
+    ManPages {
+        /// Directory of the pages, which is created
+        #[arg(value_hint = clap::ValueHint::DirPath)]
+        directory: PathBuf,
     },
 }
 

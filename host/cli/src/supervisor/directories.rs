@@ -21,6 +21,13 @@ struct ServerDirectory {
     setting: &'static str,
 }
 
+/// File or directory that the server writes.
+struct ServerFile {
+    path: PathBuf,
+    /// Setting that names it, for messages.
+    setting: &'static str,
+}
+
 /// Creates the missing directories for the server's user, and checks the others.
 ///
 /// # Errors
@@ -47,17 +54,38 @@ pub fn prepare(config: &Config, account: &ServerAccount, socket: &Path) -> Resul
         };
         open_to_group(&code, account).with_context(wrong)?;
     }
-    // A server that ran as root before has left files that belong to root.
+    for ServerFile { path, setting } in files(config) {
+        check(&path, account).context(setting)?;
+    }
+    Ok(())
+}
+
+/// Returns what keeps the server's user from directories and files that exist. Changes nothing.
+pub fn unusable_directories(
+    config: &Config,
+    account: &ServerAccount,
+    socket: &Path,
+) -> Vec<anyhow::Error> {
+    let directories = needed(config, account, socket).into_iter();
+    let directories =
+        directories.map(|ServerDirectory { path, setting, .. }| ServerFile { path, setting });
+    directories
+        .filter(|directory| directory.path.exists())
+        .chain(files(config))
+        .filter_map(|ServerFile { path, setting }| check(&path, account).context(setting).err())
+        .collect()
+}
+
+/// Returns the files that are there. A server that ran as root before has left files that belong to root.
+fn files(config: &Config) -> impl Iterator<Item = ServerFile> {
     let files = [
         ("store.path", config.store.path.clone()),
         ("audit.path", config.audit.path.clone()),
     ];
-    for (setting, path) in files {
-        if let Some(path) = path.filter(|path| path.exists()) {
-            check(&path, account).context(setting)?;
-        }
-    }
-    Ok(())
+    files.into_iter().filter_map(|(setting, path)| {
+        let path = path.filter(|path| path.exists())?;
+        Some(ServerFile { path, setting })
+    })
 }
 
 fn needed(config: &Config, account: &ServerAccount, socket: &Path) -> Vec<ServerDirectory> {

@@ -5,6 +5,7 @@ mod directories;
 mod starter;
 
 pub use account::{ServerAccount, as_owner_of};
+pub use directories::unusable_directories;
 pub use starter::{ProcessStarter, StartOrder, StartedProcess, only_start, own_program};
 
 use crate::{
