@@ -1,10 +1,14 @@
 //! `cargo xtask libpmix`: Peal as the C library, laid out so that programs find it.
-use crate::command::{cargo, run, target_dir};
+use crate::{
+    command::{cargo, run, target_dir},
+    dist::ReproducibleBuild,
+};
 use anyhow::{Context, Result};
 use std::{
     fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Name by which programs load the library.
@@ -36,18 +40,27 @@ pub fn build(root: &Path, profile: LibraryProfile) -> Result<()> {
 /// library of the tests stays as it is. Returns the directory.
 pub fn build_for_bench(root: &Path) -> Result<PathBuf> {
     let directory = root.join("target/libpmix-bench/lib");
-    build_shipped(root, &directory)?;
+    build_into(root, LibraryProfile::Shipped, &directory)?;
     Ok(directory)
 }
 
 /// Builds the library as it is shipped, and lays it out in this directory.
-pub fn build_shipped(root: &Path, directory: &Path) -> Result<()> {
-    build_into(root, LibraryProfile::Shipped, directory).map(drop)
+pub fn build_shipped(root: &Path, build: &ReproducibleBuild, directory: &Path) -> Result<()> {
+    let command = build.cargo(root);
+    build_by(command, LibraryProfile::Shipped, &build.target, directory).map(drop)
 }
 
 /// Builds the library, lays it out in this directory, and returns its path.
 fn build_into(root: &Path, profile: LibraryProfile, directory: &Path) -> Result<PathBuf> {
-    let mut command = cargo(root);
+    build_by(cargo(root), profile, &target_dir(root), directory)
+}
+
+fn build_by(
+    mut command: Command,
+    profile: LibraryProfile,
+    target: &Path,
+    directory: &Path,
+) -> Result<PathBuf> {
     command.args(["rustc", "--package", "peal-libpmix", "--lib"]);
     command.args(["--crate-type", "cdylib"]);
     let built = match profile {
@@ -58,7 +71,7 @@ fn build_into(root: &Path, profile: LibraryProfile, directory: &Path) -> Result<
         }
     };
     run(&mut command)?;
-    let built = target_dir(root).join(built).join("libpeal_libpmix.so");
+    let built = target.join(built).join("libpeal_libpmix.so");
     lay_out(&built, directory)
 }
 

@@ -99,12 +99,12 @@ enum Task {
     ///
     /// Nothing is published. The tests install each package and build a module with it.
     Packages,
-    /// Build what a packager takes, in `target/dist`: program, library, modules, packages of the SDKs,
+    /// Build a release in `target/dist`: packages for Debian, a wheel for Python, and an archive with
     /// unit, completions, bills of materials (CycloneDX) and sums of all files
     ///
     /// The program holds the list of its crates, too, which `cargo audit bin` reads. Takes some twenty
     /// minutes on two cores. Refuses changes that are in no commit.
-    Dist,
+    Dist(dist::Dist),
     /// Get the servers that Peal is tested against: rsyslog, an SMTP server, a registry, a NATS
     /// server and others.
     ///
@@ -176,7 +176,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Shipped),
         Task::Libpmix { release: false } => libpmix::build(root, LibraryProfile::Debug),
         Task::Packages => packages::build(root),
-        Task::Dist => dist::build(root),
+        Task::Dist(dist) => dist.run(root),
         Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Vm => virtual_machine::make(root).and_then(|()| needs::record(root)),
         Task::Needs => needs::record(root),

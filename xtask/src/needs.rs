@@ -1,7 +1,9 @@
 //! Checks for the things that some tests need and not every machine has. A test names its needs, as
 //! in `#[needs(libpmix)]`. The attribute (`tests/needs`) reads the record that is written here. A
 //! test with a missing need is ignored with the reason.
-use crate::{command::run_quietly, kernel, mpi::Release, packages, test_servers, virtual_machine};
+use crate::{
+    command::run_quietly, dist, kernel, mpi::Release, packages, test_servers, virtual_machine,
+};
 use anyhow::{Context, Result};
 use peal_labs::{Lab, LabLauncher, LabSetup};
 use std::{
@@ -76,6 +78,11 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             "virtual_machine",
             "needs a virtual machine (`cargo xtask vm`)",
             virtual_machine::is_here(root),
+        ),
+        need(
+            "release",
+            "needs the packages of a release (`cargo xtask dist`)",
+            dist::is_here(root),
         ),
         need("root", "needs root", is_root),
         need("no_root", "needs a user other than root", !is_root),

@@ -113,8 +113,8 @@ fn npm(stage: &Path, place: &Path) -> Result<()> {
     run_quietly(&mut npm).map(drop)
 }
 
-/// Builds an archive of the sources, and the wheel from that archive.
-fn python(root: &Path, stage: &Path, place: &Path) -> Result<()> {
+/// Returns a Python that can build packages, which is installed unless it is there.
+pub fn python_with_build(root: &Path) -> Result<PathBuf> {
     let environment = root.join("target/tools/packages");
     let python = environment.join("bin/python3");
     let is_there = || run_quietly(Command::new(&python).args(["-m", "build", "--version"])).is_ok();
@@ -125,7 +125,12 @@ fn python(root: &Path, stage: &Path, place: &Path) -> Result<()> {
         let pip = ["-m", "pip", "install", "--quiet", PYTHON_BUILD];
         run_quietly(Command::new(&python).args(pip))?;
     }
-    let mut build = Command::new(&python);
+    Ok(python)
+}
+
+/// Builds an archive of the sources, and the wheel from that archive.
+fn python(root: &Path, stage: &Path, place: &Path) -> Result<()> {
+    let mut build = Command::new(python_with_build(root)?);
     build
         .args(["-m", "build", "--outdir"])
         .arg(place)

@@ -15,9 +15,8 @@ use std::{
 /// Release of Debian.
 const RELEASE: &str = "bookworm";
 
-/// Packages beside the smallest system.
-const PACKAGES: &str =
-    "systemd,systemd-sysv,linux-image-cloud-amd64,initramfs-tools,udev,dbus,iproute2,procps,kmod";
+/// Packages beside the smallest system. `libpmix2` is what Peal's library is installed beside.
+const PACKAGES: &str = "systemd,systemd-sysv,linux-image-cloud-amd64,initramfs-tools,udev,dbus,iproute2,procps,kmod,libpmix2";
 
 /// Size of the disk. It is sparse.
 const DISK: &str = "3G";

@@ -5,6 +5,7 @@ mod conformance;
 mod contract;
 mod examples;
 mod foreign_servers;
+mod install;
 mod naming;
 mod readme;
 mod service;

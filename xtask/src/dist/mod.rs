@@ -1,6 +1,12 @@
-//! `cargo xtask dist`: what a packager takes, in one directory and one archive.
+//! `cargo xtask dist`: a release, as a directory, an archive, packages for Debian and a wheel for Python.
+mod debian;
+mod reproducible;
+mod wheel;
+
+pub use reproducible::ReproducibleBuild;
+
 use crate::{
-    command::{cargo, remove_directory, run, run_quietly, step, target_dir},
+    command::{cargo, remove_directory, run, run_quietly, step},
     guests, libpmix, packages,
 };
 use anyhow::{Context, Result, ensure};
@@ -24,9 +30,11 @@ const BILLS: [(&str, &str); 2] = [("host/cli", "peal.cdx"), ("host/libpmix", "li
 const KNOWN_CRATE: &str = "tokio";
 
 /// Files of the repository, and their places.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("packaging/peal.service", "lib/systemd/system/peal.service"),
     ("packaging/peal.sysusers", "lib/sysusers.d/peal.conf"),
+    ("packaging/peal.tmpfiles", "lib/tmpfiles.d/peal.conf"),
+    ("packaging/peal.toml", "share/doc/peal/peal.toml"),
     ("README.md", "share/doc/peal/README.md"),
     ("CHANGELOG.md", "share/doc/peal/CHANGELOG.md"),
     ("SECURITY.md", "share/doc/peal/SECURITY.md"),
@@ -45,26 +53,67 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/peal.fish"),
 ];
 
-/// Builds the release in `target/dist`, with sums of all files, and packs it.
-///
-/// # Errors
-///
-/// Fails if the repository has changes that are in no commit: nobody could build the same.
-pub fn build(root: &Path) -> Result<()> {
-    let changes = run_quietly(
-        Command::new("git")
-            .current_dir(root)
-            .args(["status", "--porcelain"]),
-    )?;
-    ensure!(
-        changes.is_empty(),
-        "the repository has changes that are in no commit:\n{changes}"
-    );
-    let path = step("tools", || tools(root))?;
-    let peal = step("program", || program(root, &path))?;
-    let components = step("modules", || guests::build(root))?;
-    let dist = root.join("target/dist");
+/// Directory in `target` of the results.
+const DIST: &str = "target/dist";
+
+/// Directory in `target` of the second build.
+const AGAIN: &str = "target/dist-again";
+
+/// Arguments of `cargo xtask dist`.
+#[derive(clap::Args)]
+pub struct Dist {
+    /// Sign all packages and archives with the secret key in FILE, by the program minisign
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Build all of it again from a clone in another directory, and compare (takes as long again)
+    #[arg(long)]
+    twice: bool,
+}
+
+impl Dist {
+    /// Builds the release in `target/dist`: a directory with sums of all files, its archive, packages for
+    /// Debian, and a wheel for Python.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the repository has changes that are in no commit: nobody could build the same.
+    pub fn run(&self, root: &Path) -> Result<()> {
+        let changes = git(root, &["status", "--porcelain"])?;
+        ensure!(
+            changes.is_empty(),
+            "the repository has changes that are in no commit:\n{changes}"
+        );
+        let results = build(root)?;
+        if self.twice {
+            step("second build", || build_again(root, &results))?;
+        }
+        match &self.key {
+            Some(key) => step("signatures", || sign(&results, key))?,
+            None => println!("not signed: --key names no key (`minisign -G` makes one)"),
+        }
+        for file in &results {
+            let sum = run_quietly(Command::new("sha256sum").arg(file))?;
+            print!("{sum}");
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if there are packages for Debian, of whatever commit.
+pub fn is_here(root: &Path) -> bool {
+    let entries = fs::read_dir(root.join(DIST)).into_iter().flatten();
+    let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.any(|name| name.ends_with(".deb"))
+}
+
+/// Builds all. Returns the packages and archives.
+fn build(root: &Path) -> Result<Vec<PathBuf>> {
+    let dist = root.join(DIST);
     remove_directory(&dist)?;
+    let path = step("tools", || tools(root))?;
+    let program_build = ReproducibleBuild::new(root)?;
+    let peal = step("program", || program(root, &path, &program_build))?;
+    let components = step("modules", || guests::build(root))?;
     let version = run_quietly(Command::new(&peal).arg("--version"))?;
     let version = version
         .split_whitespace()
@@ -74,7 +123,7 @@ pub fn build(root: &Path) -> Result<()> {
     let place = dist.join(&name);
     copy(&peal, &place.join("bin/peal"))?;
     step("library", || {
-        libpmix::build_shipped(root, &place.join("lib/peal"))
+        libpmix::build_shipped(root, &program_build, &place.join("lib/peal"))
     })?;
     for (file, target) in FILES {
         copy(&root.join(file), &place.join(target))?;
@@ -83,6 +132,11 @@ pub fn build(root: &Path) -> Result<()> {
         let script = run_quietly(Command::new(&peal).args(["completions", shell]))?;
         write(&place.join(target), &script)?;
     }
+    run_quietly(
+        Command::new(&peal)
+            .arg("man-pages")
+            .arg(place.join("share/man/man1")),
+    )?;
     for guest in guests::shipped(root)? {
         let name = format!("{}.wasm", guest.manifest.name);
         copy(
@@ -96,7 +150,64 @@ pub fn build(root: &Path) -> Result<()> {
         copy(&package, &place.join("share/peal/sdk").join(name))?;
     }
     step("bills of materials", || bills(root, &path, &dist, &place))?;
-    pack(&dist, &place, &name)
+    let time = program_build.time;
+    let mut results = step("packages for Debian", || {
+        debian::build(root, &dist, &place, version, time)
+    })?;
+    results.push(step("wheel", || {
+        wheel::build(root, &dist, &place, version, time)
+    })?);
+    results.push(step("archive", || pack(&dist, &place, &name))?);
+    Ok(results)
+}
+
+/// Builds all again from a clone elsewhere, and compares.
+///
+/// # Errors
+///
+/// Names the results that differ.
+fn build_again(root: &Path, results: &[PathBuf]) -> Result<()> {
+    let again = root.join(AGAIN);
+    remove_directory(&again)?;
+    run(Command::new("git")
+        .args(["clone", "--quiet"])
+        .args([root, &again]))?;
+    let mut dist = cargo(&again);
+    // Variables of this cargo would lead it to the first sources.
+    dist.env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("CARGO_TARGET_DIR");
+    run(dist.args(["xtask", "dist"]))?;
+    let mut differing = Vec::new();
+    for result in results {
+        let name = result.file_name().unwrap_or_default();
+        let second = fs::read(again.join(DIST).join(name))
+            .with_context(|| format!("reading the second {}", name.display()))?;
+        if second != fs::read(result)? {
+            differing.push(name.to_string_lossy().into_owned());
+        }
+    }
+    ensure!(
+        differing.is_empty(),
+        "the second build in {} made other bytes: {}",
+        again.display(),
+        differing.join(", ")
+    );
+    println!("the second build made the same bytes");
+    remove_directory(&again)
+}
+
+/// Signs each result in a file beside it, whose name ends in `.minisig`.
+fn sign(results: &[PathBuf], key: &Path) -> Result<()> {
+    run(Command::new("minisign")
+        .arg("-S")
+        .arg("-s")
+        .arg(key)
+        .arg("-m")
+        .args(results))
+}
+
+fn git(root: &Path, args: &[&str]) -> Result<String> {
+    run_quietly(Command::new("git").current_dir(root).args(args))
 }
 
 /// Installs the tools unless they are there. Returns a search path with them.
@@ -113,8 +224,9 @@ fn tools(root: &Path) -> Result<OsString> {
 }
 
 /// Builds `peal` with the list of its crates in it, which `cargo audit bin` reads.
-fn program(root: &Path, path: &OsStr) -> Result<PathBuf> {
-    run(cargo(root).env("PATH", path).args([
+fn program(root: &Path, path: &OsStr, build: &ReproducibleBuild) -> Result<PathBuf> {
+    let mut command = build.cargo(root);
+    run(command.env("PATH", path).args([
         "auditable",
         "build",
         "--release",
@@ -122,7 +234,7 @@ fn program(root: &Path, path: &OsStr) -> Result<PathBuf> {
         "--package",
         "peal",
     ]))?;
-    Ok(target_dir(root).join("release/peal"))
+    Ok(build.target.join("release/peal"))
 }
 
 /// Writes the bills of materials. The tool writes into the sources, so it gets a copy of them.
@@ -179,7 +291,7 @@ fn check(bill: &str) -> Result<()> {
 }
 
 /// Writes the sums of all files, and packs the directory. The archive depends on its contents alone.
-fn pack(dist: &Path, place: &Path, name: &str) -> Result<()> {
+fn pack(dist: &Path, place: &Path, name: &str) -> Result<PathBuf> {
     let sums = "find . -type f ! -name SHA256SUMS -printf '%P\\0' | sort -z | xargs -0 sha256sum > SHA256SUMS";
     run(Command::new("sh").current_dir(place).args(["-ec", sums]))?;
     let archive = format!("{name}.tar.gz");
@@ -191,12 +303,10 @@ fn pack(dist: &Path, place: &Path, name: &str) -> Result<()> {
             "--owner=0",
             "--group=0",
             "--numeric-owner",
+            "--mode=u=rwX,go=rX",
         ])
         .args(["--use-compress-program", "gzip -n", "-cf", &archive, name]))?;
-    let sum = run_quietly(Command::new("sha256sum").current_dir(dist).arg(&archive))?;
-    fs::write(dist.join(format!("{archive}.sha256")), &sum)?;
-    println!("{}: {}", dist.join(archive).display(), sum.trim_end());
-    Ok(())
+    Ok(dist.join(archive))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
