@@ -80,6 +80,11 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             virtual_machine::is_here(root),
         ),
         need(
+            "promtool",
+            "needs promtool (`cargo xtask test-servers`)",
+            test_servers::promtool(&test_servers).exists(),
+        ),
+        need(
             "release",
             "needs the packages of a release (`cargo xtask dist`)",
             dist::is_here(root),

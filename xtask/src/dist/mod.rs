@@ -30,11 +30,19 @@ const BILLS: [(&str, &str); 2] = [("host/cli", "peal.cdx"), ("host/libpmix", "li
 const KNOWN_CRATE: &str = "tokio";
 
 /// Files of the repository, and their places.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 12] = [
     ("packaging/peal.service", "lib/systemd/system/peal.service"),
     ("packaging/peal.sysusers", "lib/sysusers.d/peal.conf"),
     ("packaging/peal.tmpfiles", "lib/tmpfiles.d/peal.conf"),
     ("packaging/peal.toml", "share/doc/peal/peal.toml"),
+    (
+        "packaging/prometheus/peal.rules.yml",
+        "share/peal/monitoring/peal.rules.yml",
+    ),
+    (
+        "packaging/grafana/peal.json",
+        "share/peal/monitoring/peal.grafana.json",
+    ),
     ("README.md", "share/doc/peal/README.md"),
     ("CHANGELOG.md", "share/doc/peal/CHANGELOG.md"),
     ("SECURITY.md", "share/doc/peal/SECURITY.md"),
