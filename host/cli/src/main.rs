@@ -20,6 +20,7 @@ mod group;
 mod helper;
 mod interrupts;
 mod job;
+mod job_guard;
 mod log;
 mod messages;
 mod module;
@@ -101,6 +102,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Doctor(args) => doctor::run(args),
         PealCommand::Cluster(command) => cluster::run(command),
         PealCommand::HostServer => serve::serve_launcher(),
+        PealCommand::JobGuard { server } => job_guard::watch(&server),
         PealCommand::Helper(args) => helper::help(args),
         PealCommand::AuditSigner(args) => audit_signer::sign(args),
         PealCommand::Compiler(args) => compiler::work(args),

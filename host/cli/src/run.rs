@@ -3,11 +3,13 @@ use crate::{
     args::{AppArgs, Run},
     config,
     interrupts::{Interrupts, UserSignal},
+    job_guard::JobGuard,
     node::{self, LocalServer, PreparedServer},
     stdin, transcript,
 };
 use anyhow::{Context, Result};
 use peal_config::{Config, SettingOverride};
+use peal_core::choice::OnKill;
 use peal_launcher::{
     AppRequest, EmbeddedHostEnvironment, EnvironmentSetting, JobExit, JobOptions, JobOutput,
     JobRequest, LaunchError, Reported, Reporting, RunningJob, Tagging,
@@ -38,6 +40,15 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
     let me = node::unique("peal");
+    // Before the host environment, which ends children that it does not know.
+    let guard = match config.run.on_kill {
+        OnKill::End => JobGuard::start(&me)
+            .inspect_err(
+                |error| tracing::warn!(%error, "job not guarded; it would outlive this command"),
+            )
+            .ok(),
+        OnKill::Continue => None,
+    };
     let nspace = Nspace::of_job(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else, so that an invalid one ends the
     // command before the job starts.
@@ -121,6 +132,9 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     })?;
     // After an interrupt, unread output must not keep the process alive.
     runtime.shutdown_background();
+    if let Some(guard) = guard {
+        guard.dismiss();
+    }
     Ok(exit(&nspace, ended))
 }
 

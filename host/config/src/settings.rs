@@ -19,7 +19,7 @@ use crate::{
     },
 };
 use peal_core::{
-    choice::{ControlGroups, IdentityCheck, OnAbort, RecordFailurePolicy, RestartScope},
+    choice::{ControlGroups, IdentityCheck, OnAbort, OnKill, RecordFailurePolicy, RestartScope},
     defaults::HookDefault,
 };
 use peal_model::{ClusterName, NodeName};
@@ -56,6 +56,9 @@ settings! {
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
         /// Procs that a restart starts again: only the named ones, or all procs of their job.
         restart "run.restart": RestartScope = RestartScope::Ranks, KeywordKind, "\"job\"";
+        /// Effect on the job if `peal run` is killed or crashes: its procs and those of spawned jobs
+        /// are killed, or run on without a server.
+        on_kill "run.on_kill": OnKill = OnKill::End, KeywordKind, "\"continue\"";
         /// Use of a control group (cgroup v2) for each proc. A frozen control group pauses the
         /// proc; without one, signals pause it.
         control_groups "run.control_groups": ControlGroups = ControlGroups::Try, KeywordKind, "\"off\"";

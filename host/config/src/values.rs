@@ -1,6 +1,6 @@
 //! Types of settings that are keywords, or begin with one.
 use peal_core::{
-    choice::{ControlGroups, IdentityCheck, OnAbort, RecordFailurePolicy, RestartScope},
+    choice::{ControlGroups, IdentityCheck, OnAbort, OnKill, RecordFailurePolicy, RestartScope},
     class::ClassFilter,
     defaults::HookDefault,
     pattern::NspacePattern,
@@ -57,6 +57,7 @@ macro_rules! words {
 keywords! {
     OnAbort { OnAbort::Terminate = "terminate", OnAbort::Continue = "continue", }
     RestartScope { RestartScope::Ranks = "ranks", RestartScope::Job = "job", }
+    OnKill { OnKill::End = "end", OnKill::Continue = "continue", }
     ControlGroups { ControlGroups::Try = "try", ControlGroups::Off = "off", }
     IdentityCheck { IdentityCheck::Process = "process", IdentityCheck::User = "user", }
     PlainHttp { PlainHttp::Refused = "refused", PlainHttp::Loopback = "loopback", }

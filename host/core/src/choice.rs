@@ -32,6 +32,16 @@ pub enum RestartScope {
     Job,
 }
 
+/// Effect on a job if the command that runs it is killed (`run.on_kill`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnKill {
+    /// Its procs are killed.
+    #[default]
+    End,
+    /// Its procs run on without a server.
+    Continue,
+}
+
 /// Use of control groups for procs (`run.control_groups`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ControlGroups {

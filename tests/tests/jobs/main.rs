@@ -11,6 +11,7 @@ mod faults;
 mod host_control;
 mod host_on_peal;
 mod job_control;
+mod killed_launcher;
 mod libpmix;
 mod libpmix_mpi;
 mod libpmix_processes;

@@ -173,6 +173,12 @@ pub enum PealCommand {
     /// input
     #[command(hide = true)]
     HostServer,
+    /// Kill the procs of the parent, `peal run`, if it ends without ending them
+    #[command(hide = true)]
+    JobGuard {
+        /// Name of the server, with which the names of its jobs begin
+        server: String,
+    },
     /// Look into processes and act as users for the parent server, which its confinement prevents
     #[command(hide = true)]
     Helper(HelperArgs),
