@@ -34,7 +34,7 @@ install -D -m 644 /test/peal.sysusers /usr/lib/sysusers.d/peal.conf
 install -D -m 644 /test/same-user.wasm /usr/share/peal/same-user.wasm
 # The same for systemd's own limits.
 install -d /etc/systemd/system/peal.service.d
-printf '[Service]\nTimeoutStartSec=300\nWatchdogSec=300\n' > /etc/systemd/system/peal.service.d/emulated.conf
+printf '[Service]\nTimeoutStartSec=300\nWatchdogSec=300\nEnvironment=PEAL_LOG=info\n' > /etc/systemd/system/peal.service.d/emulated.conf
 systemd-sysusers
 systemctl daemon-reload
 useradd alice
@@ -69,6 +69,10 @@ serves
 [ "$(cat $GROUP/cgroup.subtree_control)" = "cpu memory" ]
 [ -z "$(cat $GROUP/cgroup.procs)" ]
 
+step "fields in the journal"
+has_fields() { journalctl -u peal -o json --no-pager | grep '"TARGET":"peal' | grep -q '"CODE_FILE"'; }
+until_ok has_fields
+
 step "limits of a user's process"
 peal job register ja -n 1 --uid "$(id -u alice)" --gid "$(id -g alice)" > /dev/null
 ALICE=$GROUP/tenant-$(id -u alice)
@@ -98,13 +102,27 @@ is_new() { [ "$(main_process)" != "$MAIN" ] && serves; }
 until_ok is_new
 peal audit verify
 
-step "reload, restart, stop"
+step "reload, restart"
 MAIN=$(main_process)
 systemctl reload peal
 [ "$(main_process)" = "$MAIN" ]
 systemctl restart peal
 [ "$(main_process)" != "$MAIN" ]
 serves
+
+step "a wrong configuration is tried once"
+cp /etc/peal/peal.toml /tmp/right.toml
+echo 'nonsense = 1' >> /etc/peal/peal.toml
+if systemctl restart peal; then exit 1; fi
+is_failed() { [ "$(systemctl show peal --property ActiveState --value)" = failed ]; }
+until_ok is_failed
+[ "$(systemctl show peal --property ExecMainStatus --value)" = 78 ]
+[ "$(systemctl show peal --property NRestarts --value)" = 0 ]
+cp /tmp/right.toml /etc/peal/peal.toml
+systemctl start peal
+serves
+
+step "stop"
 systemctl stop peal
 [ ! -e $GROUP ]
 [ "$(systemctl show peal --property Result --value)" = success ]
