@@ -41,7 +41,7 @@ grep -q 'same-user' /tmp/denied
 echo "took $((SECONDS - BEGIN)) s"
 
 step "what is installed"
-show peal doctor || true
+show peal doctor
 for file in /usr/share/man/man1/peal-serve.1.gz /usr/share/bash-completion/completions/peal \
     /usr/share/zsh/vendor-completions/_peal /usr/share/fish/vendor_completions.d/peal.fish \
     /usr/share/peal/modules/quota.wasm /usr/share/doc/peal/peal.cdx.json* /usr/lib/tmpfiles.d/peal.conf; do

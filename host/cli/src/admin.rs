@@ -112,7 +112,7 @@ pub fn end(args: ShutdownArgs, call: AdminRequest) -> Result<ExitCode> {
 
 /// Returns the socket of the command line or the configuration, else that of this user, else that
 /// of root.
-fn socket(at: ServerArgs) -> Result<PathBuf> {
+pub fn socket(at: ServerArgs) -> Result<PathBuf> {
     if let Some(path) = at.socket {
         return Ok(path);
     }

@@ -2,59 +2,117 @@
 //! so, as by SIGKILL.
 use crate::supervisor::own_program;
 use anyhow::{Context, Result};
+use peal_server::{Listener, ListenerItem, Notice, Notices};
+use peal_system::process::{ProcessId, RunningProcess};
 use std::{
-    io::{self, Read, Write},
-    process::{Child, ExitCode, Stdio},
+    io::{self, BufRead, Write},
+    process::{Child, ChildStdin, ExitCode, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
 };
 
-/// Byte by which `peal run` dismisses its guard. The end of the connection without it is a death.
-const DISMISSAL: u8 = b'd';
+/// Line by which `peal run` dismisses its guard. The end of the connection without it is a death.
+const DISMISSAL: &str = "dismissed";
+
+/// Largest number of procs that are remembered. Those that have ended are forgotten first.
+const MAX_PROCS: usize = 65_536;
 
 /// Guard of the jobs of this process.
 #[derive(Debug)]
-pub struct JobGuard(Child);
+pub struct JobGuard {
+    process: Child,
+    connection: GuardConnection,
+}
+
+/// Connection to a guard. A thread writes started procs to it.
+type GuardConnection = Arc<Mutex<Option<ChildStdin>>>;
 
 impl JobGuard {
-    /// Starts the guard of the jobs of this server.
+    /// Starts a guard, which learns of procs by these notices.
     ///
     /// # Errors
     ///
-    /// Fails if the process cannot be started.
-    pub fn start(server: &str) -> io::Result<JobGuard> {
+    /// Fails if the process or a thread cannot be started.
+    pub fn start(notices: &Notices) -> io::Result<JobGuard> {
+        let started = notices.listen(|notice| matches!(notice, Notice::ProcStarted { .. }));
         let mut command = own_program();
         command
-            .args(["job-guard", server])
+            .arg("job-guard")
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
-            // Who reads the output of `peal run` must not wait for the guard.
+            // A reader of the output of `peal run` must not wait for the guard.
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        Ok(JobGuard(command.spawn()?))
+        let mut process = command.spawn()?;
+        let connection = Arc::new(Mutex::new(process.stdin.take()));
+        let shared = connection.clone();
+        thread::Builder::new()
+            .name("job-guard".to_owned())
+            .spawn(move || report_started(started, &shared))?;
+        Ok(JobGuard {
+            process,
+            connection,
+        })
     }
 
     /// Ends the guard. All jobs have ended.
     pub fn dismiss(self) {
-        let JobGuard(mut process) = self;
-        // A guard that is gone needs no dismissal.
-        let _ = process
-            .stdin
-            .take()
-            .map(|mut connection| connection.write_all(&[DISMISSAL]));
+        let JobGuard {
+            mut process,
+            connection,
+        } = self;
+        write_line(&connection, DISMISSAL);
         let _ = process.wait();
     }
 }
 
-/// Waits for the end of the parent, and kills the procs of its jobs unless it has dismissed this process.
-pub fn watch(server: &str) -> Result<ExitCode> {
+/// Writes a line. A guard that is gone needs none.
+fn write_line(connection: &GuardConnection, line: &str) {
+    let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(to) = &mut *connection
+        && writeln!(to, "{line}").is_err()
+    {
+        *connection = None;
+    }
+}
+
+/// Writes the identity of each started proc.
+fn report_started(mut started: Listener, connection: &GuardConnection) {
+    while let Some(item) = started.blocking_recv() {
+        match item {
+            // A proc that has ended has an identity until it is waited for.
+            ListenerItem::Notice(Notice::ProcStarted { pid, .. }) => {
+                let id = RunningProcess::of(pid).map(|process| process.id);
+                if let Some(Ok(line)) = id.map(|id| serde_json::to_string(&id)) {
+                    write_line(connection, &line);
+                }
+            }
+            ListenerItem::Notice(_) => {}
+            ListenerItem::Missed(count) => {
+                tracing::warn!(count, "procs started too fast for the guard of the job");
+            }
+        }
+    }
+}
+
+/// Remembers procs until the end of the parent, and kills them then unless it has dismissed this process.
+pub fn watch() -> Result<ExitCode> {
     // Signals of the terminal are for the parent.
     rustix::process::setsid().context("cannot leave the session")?;
-    let mut byte = [0];
-    let count = io::stdin()
-        .read(&mut byte)
-        .context("cannot read the standard input")?;
-    if count == 0 {
-        peal_launcher::kill_procs_of(server);
+    let mut procs: Vec<ProcessId> = Vec::new();
+    for line in io::stdin().lock().lines() {
+        let line = line.context("cannot read the standard input")?;
+        if line == DISMISSAL {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let proc: ProcessId = serde_json::from_str(&line).context("the line is no process")?;
+        procs.push(proc);
+        if procs.len() > MAX_PROCS {
+            procs.retain(|proc| proc.is_there());
+            procs.truncate(MAX_PROCS);
+        }
     }
+    peal_launcher::kill_left_procs(&procs);
     Ok(ExitCode::SUCCESS)
 }

@@ -102,7 +102,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Doctor(args) => doctor::run(args),
         PealCommand::Cluster(command) => cluster::run(command),
         PealCommand::HostServer => serve::serve_launcher(),
-        PealCommand::JobGuard { server } => job_guard::watch(&server),
+        PealCommand::JobGuard => job_guard::watch(),
         PealCommand::Helper(args) => helper::help(args),
         PealCommand::AuditSigner(args) => audit_signer::sign(args),
         PealCommand::Compiler(args) => compiler::work(args),

@@ -40,9 +40,10 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
     let me = node::unique("peal");
+    let notices = Notices::default();
     // Before the host environment, which ends children that it does not know.
     let guard = match config.run.on_kill {
-        OnKill::End => JobGuard::start(&me)
+        OnKill::End => JobGuard::start(&notices)
             .inspect_err(
                 |error| tracing::warn!(%error, "job not guarded; it would outlive this command"),
             )
@@ -56,7 +57,6 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         nspace: nspace.clone(),
         handlers: std::mem::take(&mut args.handlers),
     };
-    let notices = Notices::default();
     let transcript = args.events.then(|| notices.listen(transcript::is_shown));
     let request = request(&args, &apps, config, nspace.clone())?;
     let command = request.command();

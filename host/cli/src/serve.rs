@@ -16,7 +16,7 @@ use crate::{
     units,
 };
 use anyhow::{Context, Result, bail};
-use peal_config::{Config, Problems, SettingOverride};
+use peal_config::{Config, Problem, Problems, SettingOverride};
 use peal_modules::{DeployerProgress, ReloadTrigger, Watch};
 use peal_nats::{SealLimits, SealQueue};
 use peal_server::{
@@ -33,14 +33,34 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Exit status if the configuration is invalid: `EX_CONFIG` of sysexits(3). A service manager starts the
-/// server again after other failures; this one would come again.
+/// Exit status if the text of the configuration is invalid: `EX_CONFIG` of sysexits(3). A service manager
+/// starts the server again after other failures, such as a directory service that does not answer yet; this
+/// one would come again.
 const INVALID_CONFIGURATION: u8 = 78;
+
+/// Configuration with an invalid text.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct InvalidConfiguration(Problems);
+
+/// Reads the configuration of a server.
+fn read_configuration(
+    config: ConfigArgs,
+    overrides: Vec<SettingOverride>,
+) -> Result<config::Readable> {
+    config::load_for_server(config, overrides).map_err(|problems| {
+        if problems.0.iter().all(Problem::is_in_text) {
+            InvalidConfiguration(problems).into()
+        } else {
+            problems.into()
+        }
+    })
+}
 
 /// Serves until a signal or an admin request ends it.
 pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     serve_as(args, ServerHome::Daemon).or_else(|error| {
-        if !error.is::<Problems>() {
+        if !error.is::<InvalidConfiguration>() {
             return Err(error);
         }
         crate::print_line(&crate::error_text(&error));
@@ -92,7 +112,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .iter()
         .map(|path| socket_option(path))
         .collect();
-    let readable = config::load_for_server(args.at.config.clone(), overrides.clone())?;
+    let readable = read_configuration(args.at.config.clone(), overrides.clone())?;
     // A node has one server in its cluster, which is not that of a launcher.
     let cluster = match home {
         ServerHome::Daemon => {

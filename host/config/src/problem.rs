@@ -78,6 +78,14 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Returns true if the text of a file, a variable or an option is wrong. A file that cannot be read is
+    /// another problem, which may end by itself.
+    pub fn is_in_text(&self) -> bool {
+        self.at.is_some()
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.at {

@@ -41,7 +41,7 @@ pub use environment::EnvironmentSetting;
 pub use exit::JobExit;
 pub use input::Inputs;
 pub use job_request::{AppRequest, JobOptions, JobRequest, LaunchError, StdinTarget};
-pub use left_procs::kill_procs_of;
+pub use left_procs::kill_left_procs;
 pub use lines::Tagging;
 pub use output::{JobOutput, OutputFiles};
 pub use output_sink::Stream;

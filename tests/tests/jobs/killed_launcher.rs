@@ -48,7 +48,7 @@ impl RunningJob {
 
 #[needs(prepared)]
 #[test]
-fn procs_end_with_a_killed_launcher() {
+fn guarded_procs_end_with_a_killed_launcher() {
     let mut job = start(&[]);
     job.kill_command();
     until("the procs have ended", || !job.has_processes());
@@ -56,7 +56,7 @@ fn procs_end_with_a_killed_launcher() {
 
 #[needs(prepared)]
 #[test]
-fn procs_outlive_a_killed_launcher_where_that_is_wanted() {
+fn unguarded_procs_outlive_a_killed_launcher() {
     let mut job = start(&["--set", "run.on_kill=continue"]);
     let mut guarded = start(&[]);
     job.kill_command();

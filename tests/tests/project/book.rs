@@ -86,6 +86,7 @@ pages! {
     commands_about_groups_run: "run/groups.md",
     commands_about_other_servers_run: "run/foreign-servers.md",
     commands_about_the_command_line_run: "run/command-line.md",
+    commands_about_installations_run: "admin/install.md",
     commands_about_servers_run: "admin/server.md",
     commands_about_configuration_run: "admin/configuration.md",
     commands_about_policies_run: "admin/policies.md",

@@ -54,7 +54,7 @@ fn named(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_and_dashboard_name_metrics_that_a_server_has() {
+fn rules_and_dashboard_name_known_metrics() {
     let metrics = metrics();
     assert!(metrics.contains("peal_decisions_total"), "{metrics:?}");
     let rules = fs::read_to_string(root().join(RULES)).unwrap();
@@ -69,7 +69,7 @@ fn rules_and_dashboard_name_metrics_that_a_server_has() {
 
 #[needs(promtool)]
 #[test]
-fn alerts_fire_when_they_should() {
+fn alerts_fire_for_their_cases() {
     let place = tempfile::tempdir().unwrap();
     let cases = place.path().join("peal.rules.test.yml");
     fs::copy(root().join(RULES), place.path().join("peal.rules.yml")).unwrap();

@@ -64,6 +64,9 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// Directory in `target` of the results.
 const DIST: &str = "target/dist";
 
+/// File beside the results with the commit of which they were built.
+const COMMIT: &str = "commit";
+
 /// Directory in `target` of the second build.
 const AGAIN: &str = "target/dist-again";
 
@@ -84,14 +87,16 @@ impl Dist {
     ///
     /// # Errors
     ///
-    /// Fails if the repository has changes that are in no commit: nobody could build the same.
+    /// Fails if the repository has changes that are in no commit: another build could not have the same sources.
     pub fn run(&self, root: &Path) -> Result<()> {
         let changes = git(root, &["status", "--porcelain"])?;
         ensure!(
             changes.is_empty(),
             "the repository has changes that are in no commit:\n{changes}"
         );
+        let head = head(root)?;
         let results = build(root)?;
+        fs::write(root.join(DIST).join(COMMIT), head).context("writing the commit")?;
         if self.twice {
             step("second build", || build_again(root, &results))?;
         }
@@ -107,11 +112,14 @@ impl Dist {
     }
 }
 
-/// Returns true if there are packages for Debian, of whatever commit.
+/// Returns true if the release of the last commit is there.
 pub fn is_here(root: &Path) -> bool {
-    let entries = fs::read_dir(root.join(DIST)).into_iter().flatten();
-    let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.any(|name| name.ends_with(".deb"))
+    let built = fs::read_to_string(root.join(DIST).join(COMMIT)).ok();
+    built.is_some_and(|built| head(root).is_ok_and(|head| head == built))
+}
+
+fn head(root: &Path) -> Result<String> {
+    git(root, &["rev-parse", "HEAD"])
 }
 
 /// Builds all. Returns the packages and archives.

@@ -11,6 +11,9 @@ use std::{
 /// Separator in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\u{1f}";
 
+/// Beginnings of variables that change what is compiled: wrappers of the compiler, and profiles.
+const FOREIGN: [&str; 3] = ["RUSTC", "CARGO_PROFILE_", "CARGO_BUILD_"];
+
 /// Place, compiler options and time of a build.
 pub struct ReproducibleBuild {
     /// Directory of cargo. It is not that of other builds, which have other options.
@@ -50,6 +53,12 @@ impl ReproducibleBuild {
             self.names.iter().map(of).collect()
         };
         let mut command = cargo(root);
+        for (name, _) in env::vars_os() {
+            let text = name.to_string_lossy();
+            if FOREIGN.iter().any(|prefix| text.starts_with(prefix)) {
+                command.env_remove(&name);
+            }
+        }
         command
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_INCREMENTAL", "0")
@@ -58,6 +67,7 @@ impl ReproducibleBuild {
                 flags("--remap-path-prefix").join(SEPARATOR),
             )
             .env("CFLAGS", flags("-ffile-prefix-map").join(" "))
+            .env("CXXFLAGS", flags("-ffile-prefix-map").join(" "))
             .env("SOURCE_DATE_EPOCH", self.time.to_string());
         command
     }

@@ -173,12 +173,9 @@ pub enum PealCommand {
     /// input
     #[command(hide = true)]
     HostServer,
-    /// Kill the procs of the parent, `peal run`, if it ends without ending them
+    /// Kill the procs of the parent, `peal run`, if it ends before them
     #[command(hide = true)]
-    JobGuard {
-        /// Name of the server, with which the names of its jobs begin
-        server: String,
-    },
+    JobGuard,
     /// Look into processes and act as users for the parent server, which its confinement prevents
     #[command(hide = true)]
     Helper(HelperArgs),

@@ -1,6 +1,6 @@
 //! Options that may come before or after the command: those that select the server and the
 //! configuration, and `--json`.
-use super::{Args, QueryArgs, ToolArgs, run::takes_next};
+use super::{Args, QueryArgs, ToolArgs, TraceArgs, run::takes_next};
 use clap::{Args as _, Command, CommandFactory};
 use std::ffi::{OsStr, OsString};
 
@@ -32,17 +32,32 @@ pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsStrin
 
 /// Returns a command with these options only.
 fn movable() -> Command {
-    ToolArgs::augment_args(QueryArgs::augment_args(Command::new("peal")))
+    TraceArgs::augment_args(ToolArgs::augment_args(QueryArgs::augment_args(
+        Command::new("peal"),
+    )))
 }
 
 fn is_option_of(command: &Command, word: &OsStr) -> bool {
-    let Some(option) = word.to_str().and_then(|text| text.strip_prefix("--")) else {
+    let Some(text) = word.to_str() else {
         return false;
+    };
+    let Some(option) = text.strip_prefix("--") else {
+        return is_flags_of(command, text);
     };
     let name = option.split_once('=').map_or(option, |(name, _)| name);
     command
         .get_arguments()
         .any(|arg| arg.get_long() == Some(name))
+}
+
+/// Returns true for short options without values in one word, such as `-vv`.
+fn is_flags_of(command: &Command, word: &str) -> bool {
+    let is_flag = |letter: char| {
+        let mut arguments = command.get_arguments();
+        arguments.any(|arg| arg.get_short() == Some(letter) && !arg.get_action().takes_values())
+    };
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    !letters.is_empty() && letters.chars().all(is_flag)
 }
 
 #[cfg(test)]
@@ -58,6 +73,12 @@ mod tests {
     fn options_before_the_verb_are_moved_behind_it() {
         for (typed, meant) in [
             ("peal --config FILE serve", "peal serve --config FILE"),
+            ("peal -q --config FILE serve", "peal serve -q --config FILE"),
+            ("peal -vv run -np 2 true", "peal run -vv -np 2 true"),
+            (
+                "peal --log-format json run -np 2 true",
+                "peal run --log-format json -np 2 true",
+            ),
             (
                 "peal --config=FILE --json status",
                 "peal status --config=FILE --json",

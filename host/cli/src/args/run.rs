@@ -142,7 +142,9 @@ fn missing(place: &str) -> clap::Error {
 /// which `mpirun` accepts, becomes `--np`.
 pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words = options_behind_verb(words);
-    let args = Args::command();
+    let mut args = Args::command();
+    // Commands have the options that all of them share only then.
+    args.build();
     if let Some(run) = args.find_subcommand("run")
         && words.get(1).is_some_and(|verb| verb == "run")
     {

@@ -16,8 +16,8 @@ pub struct TraceArgs {
         help_heading = "Trace"
     )]
     pub quiet: bool,
-    /// Write the trace as text or as one JSON object a line; default: text, and under systemd the
-    /// journal with all fields
+    /// Write the lines of the trace as text or as JSON objects; default: text, and under systemd the
+    /// journal with all fields. Messages of the command itself stay text
     #[arg(long, value_name = "FORMAT", global = true, help_heading = "Trace")]
     pub log_format: Option<LogFormat>,
 }

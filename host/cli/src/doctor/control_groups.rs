@@ -13,13 +13,23 @@ const SYSTEMD: &str = "/run/systemd/system";
 
 /// Examines the control groups.
 pub fn examine() -> Finding {
-    finding(
-        fs::read_to_string(Path::new(MOUNTED).join("cgroup.controllers")),
-        Path::new(SYSTEMD).exists(),
-    )
+    let manager = if Path::new(SYSTEMD).exists() {
+        ServiceManager::Systemd
+    } else {
+        ServiceManager::Unknown
+    };
+    let controllers = fs::read_to_string(Path::new(MOUNTED).join("cgroup.controllers"));
+    finding(controllers, manager)
 }
 
-fn finding(controllers: io::Result<String>, has_systemd: bool) -> Finding {
+/// Program that manages the services of a system.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ServiceManager {
+    Systemd,
+    Unknown,
+}
+
+fn finding(controllers: io::Result<String>, manager: ServiceManager) -> Finding {
     let without = "Without them, processes of users share the limits of the service.";
     let controllers = match controllers {
         Ok(controllers) => controllers,
@@ -42,10 +52,8 @@ fn finding(controllers: io::Result<String>, has_systemd: bool) -> Finding {
             ),
         );
     }
-    if has_systemd {
-        Finding::ok(
-            "version 2 with cpu and memory; the unit peal.service delegates them to the server",
-        )
+    if manager == ServiceManager::Systemd {
+        Finding::ok("version 2 with cpu and memory; the unit peal.service has Delegate= for them")
     } else {
         Finding::warning(
             "version 2 with cpu and memory, but systemd does not run",
@@ -64,13 +72,14 @@ mod tests {
 
     #[test]
     fn missing_controllers_are_named() {
-        let found = |controllers: &str| finding(Ok(controllers.to_owned()), true);
+        let found =
+            |controllers: &str| finding(Ok(controllers.to_owned()), ServiceManager::Systemd);
         assert_eq!(found("cpuset cpu io memory pids").outcome, Outcome::Ok);
         let lacking = found("cpuset io pids");
         assert_eq!(lacking.outcome, Outcome::Warning);
         assert!(lacking.found.contains("cpu and memory"), "{lacking:?}");
         assert!(found("cpu").found.contains("no control of memory"));
-        let absent = finding(Err(io::ErrorKind::NotFound.into()), true);
+        let absent = finding(Err(io::ErrorKind::NotFound.into()), ServiceManager::Systemd);
         assert!(absent.found.contains("no control groups"), "{absent:?}");
     }
 }

@@ -37,7 +37,7 @@ fn permissions(config: &Config, socket: &Path) -> Vec<Finding> {
                 .collect();
             if wrong.is_empty() {
                 vec![Finding::ok(format!(
-                    "the server's user, {}, can write them",
+                    "the server's user, {}, can write those that are there",
                     account.name
                 ))]
             } else {

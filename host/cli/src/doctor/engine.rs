@@ -15,8 +15,16 @@ pub fn examine(settings: &Sandbox) -> Vec<Finding> {
         Ok(engine) => engine,
         Err(error) => return vec![Finding::failed(error.to_string(), advice)],
     };
+    let directory = match tempfile::tempdir() {
+        Ok(directory) => directory,
+        Err(error) => {
+            let found = format!(
+                "it starts; without a temporary directory it is not known if it compiles: {error}"
+            );
+            return vec![Finding::skipped(found)];
+        }
+    };
     let compiled = || {
-        let directory = tempfile::tempdir()?;
         // A directory that `compile` makes has the permissions that it demands.
         let code = directory.path().join("code");
         let target = engine.code_target(&ModuleLimits::default())?;

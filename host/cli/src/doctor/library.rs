@@ -1,8 +1,10 @@
 //! C library `libpmix.so.2` that programs load: Peal's, that of OpenPMIx, or none.
 use super::Finding;
+use rustix::process::geteuid;
 use std::{
     fs::{self, File},
     io::{self, Read},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -63,7 +65,17 @@ fn of(loader: &str, program: &Path) -> Finding {
         Ok(path) => path,
         Err(error) => return Finding::failed(format!("{shown}: {error}"), advice),
     };
-    // The loader maps the program, and runs nothing of it.
+    // The loader runs code that a program may name (DT_AUDIT).
+    match fs::metadata(&path).map(|found| found.uid()) {
+        Ok(owner) if owner == 0 || owner == geteuid().as_raw() => {}
+        Ok(owner) => {
+            let owner = crate::units::user(owner);
+            return Finding::skipped(format!(
+                "{shown} belongs to user {owner}, who can examine it: the loader would run code of the program"
+            ));
+        }
+        Err(error) => return Finding::failed(format!("{shown}: {error}"), advice),
+    }
     match loaded(Command::new(loader).arg("--list").arg(path)) {
         Ok(Some(library)) => described(&format!("{shown} loads "), &library),
         Ok(None) => Finding::skipped(format!(

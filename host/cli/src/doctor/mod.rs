@@ -194,9 +194,9 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
 fn examine(at: ServerArgs, programs: &[PathBuf]) -> Examination {
     let (configured, resolved) = configuration(at.config.clone());
     let config = &resolved.config;
-    let socket = at.socket.clone().or_else(|| config.admin.socket.clone());
-    let socket = socket.unwrap_or_else(crate::admin::usual_socket);
-    let running = running_server::ask(at);
+    // A configuration that cannot be read names no socket.
+    let socket = crate::admin::socket(at).unwrap_or_else(|_| crate::admin::usual_socket());
+    let answer = running_server::ask(&socket);
     let examined = [
         (Subject::Configuration, vec![configured]),
         (
@@ -208,14 +208,11 @@ fn examine(at: ServerArgs, programs: &[PathBuf]) -> Examination {
         (Subject::TemporaryFiles, temporary_files::examine(config)),
         (Subject::Engine, engine::examine(&config.sandbox)),
         (Subject::Library, library::examine(programs)),
-        (
-            Subject::Network,
-            network::examine(&resolved, running.as_ref()),
-        ),
+        (Subject::Network, network::examine(&resolved, &answer)),
         (Subject::Clock, clock::examine(&resolved)),
         (
             Subject::Server,
-            vec![running_server::examine(running.as_ref(), &socket)],
+            vec![running_server::examine(&answer, &socket)],
         ),
     ];
     let findings = examined.into_iter().flat_map(|(subject, findings)| {

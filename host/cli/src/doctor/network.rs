@@ -1,7 +1,6 @@
 //! Network: the loopback interface, the port of the metrics, and the servers of the cluster.
-use super::Finding;
+use super::{Finding, running_server::ServerAnswer};
 use peal_config::Resolved;
-use peal_server::admin::ServerStatus;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
@@ -12,10 +11,10 @@ use std::{
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Examines the network of a server with this configuration. A server that runs holds its port.
-pub fn examine(resolved: &Resolved, running: Option<&ServerStatus>) -> Vec<Finding> {
+pub fn examine(resolved: &Resolved, answer: &ServerAnswer) -> Vec<Finding> {
     let mut found = vec![loopback()];
     if let Some(address) = resolved.config.metrics.listen
-        && running.is_none()
+        && matches!(answer, ServerAnswer::Missing)
         && let Err(error) = TcpListener::bind(address)
     {
         found.push(Finding::failed(
