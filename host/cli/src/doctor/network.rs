@@ -1,5 +1,5 @@
 //! Network: the loopback interface, the port of the metrics, and the servers of the cluster.
-use super::{Finding, running_server::ServerAnswer};
+use super::{Finding, running_server::StatusAnswer};
 use peal_config::Resolved;
 use std::{
     io,
@@ -11,10 +11,10 @@ use std::{
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Examines the network of a server with this configuration. A server that runs holds its port.
-pub fn examine(resolved: &Resolved, answer: &ServerAnswer) -> Vec<Finding> {
+pub fn examine(resolved: &Resolved, answer: &StatusAnswer) -> Vec<Finding> {
     let mut found = vec![loopback()];
     if let Some(address) = resolved.config.metrics.listen
-        && matches!(answer, ServerAnswer::Missing)
+        && matches!(answer, StatusAnswer::Missing)
         && let Err(error) = TcpListener::bind(address)
     {
         found.push(Finding::failed(

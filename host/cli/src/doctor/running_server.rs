@@ -5,7 +5,7 @@ use peal_server::admin::{AdminReply, AdminRequest, AdminRequestError, ServerStat
 use std::{io::ErrorKind, path::Path};
 
 /// Answer of the server at a socket.
-pub enum ServerAnswer {
+pub enum StatusAnswer {
     /// No server listens.
     Missing,
     /// State of the server.
@@ -15,35 +15,35 @@ pub enum ServerAnswer {
 }
 
 /// Asks the server at this socket for its state.
-pub fn ask(socket: &Path) -> ServerAnswer {
+pub fn ask(socket: &Path) -> StatusAnswer {
     let reply = match request(socket, &AdminRequest::Status) {
         Ok(mut answers) => answers.reply(),
         Err(error) => Err(error),
     };
     match reply {
-        Ok(AdminReply::Status(status)) => ServerAnswer::Status(Box::new(status)),
-        Ok(AdminReply::Refused { reason }) => ServerAnswer::Failed(reason),
-        Ok(_) => ServerAnswer::Failed("it sent another reply than its state".to_owned()),
+        Ok(AdminReply::Status(status)) => StatusAnswer::Status(Box::new(status)),
+        Ok(AdminReply::Refused { reason }) => StatusAnswer::Failed(reason),
+        Ok(_) => StatusAnswer::Failed("it sent another reply than its state".to_owned()),
         Err(AdminRequestError::Connect { source, .. })
             if matches!(
                 source.kind(),
                 ErrorKind::NotFound | ErrorKind::ConnectionRefused
             ) =>
         {
-            ServerAnswer::Missing
+            StatusAnswer::Missing
         }
-        Err(error) => ServerAnswer::Failed(crate::error_text(&error.into())),
+        Err(error) => StatusAnswer::Failed(crate::error_text(&error.into())),
     }
 }
 
 /// Examines the answer of the server.
-pub fn examine(answer: &ServerAnswer, socket: &Path) -> Finding {
+pub fn examine(answer: &StatusAnswer, socket: &Path) -> Finding {
     let status = match answer {
-        ServerAnswer::Status(status) => status,
-        ServerAnswer::Missing => {
+        StatusAnswer::Status(status) => status,
+        StatusAnswer::Missing => {
             return Finding::skipped(format!("none listens at {}", socket.display()));
         }
-        ServerAnswer::Failed(reason) => {
+        StatusAnswer::Failed(reason) => {
             return Finding::warning(
                 format!("the one at {} gives no state: {reason}", socket.display()),
                 "Its administrators and its own user may ask for it; `journalctl -u peal` shows what it does.",
