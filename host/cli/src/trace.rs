@@ -30,7 +30,7 @@ const VARIABLE: &str = "PEAL_LOG";
 const JOURNAL_STREAM: &str = "JOURNAL_STREAM";
 
 /// Handle by which the filter can be changed; none if the command line or `PEAL_LOG` overrides it.
-static FILTER: OnceLock<Option<reload::Handle<EnvFilter, Registry>>> = OnceLock::new();
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Starts the trace, before the configuration is known.
 pub fn set_up(args: &TraceArgs) -> Result<()> {
@@ -46,8 +46,10 @@ pub fn set_up(args: &TraceArgs) -> Result<()> {
         .with(CacheRaces)
         .with(output(args.log_format))
         .init();
-    // This function is called once, so the cell is empty.
-    let _ = FILTER.set((!is_overridden).then_some(handle));
+    if !is_overridden {
+        // This function is called once, so the cell is empty.
+        let _ = FILTER.set(handle);
+    }
     Ok(())
 }
 
@@ -154,7 +156,7 @@ pub enum FilterSource {
 
 /// Applies the filter of the configuration.
 pub fn follow(filter: &str) -> Result<FilterSource> {
-    let Some(Some(handle)) = FILTER.get() else {
+    let Some(handle) = FILTER.get() else {
         return Ok(FilterSource::Overridden);
     };
     handle.reload(EnvFilter::try_new(filter)?)?;

@@ -36,7 +36,6 @@ pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use registry::{Pull, Push};
 pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
-
 pub use trace::{LogFormat, TraceArgs};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};

@@ -1,5 +1,5 @@
 //! Options that may come before or after the command: those that select the server and the
-//! configuration, and `--json`.
+//! configuration, those of the trace, and `--json`.
 use super::{Args, QueryArgs, ToolArgs, TraceArgs, run::takes_next};
 use clap::{Args as _, Command, CommandFactory};
 use std::ffi::{OsStr, OsString};

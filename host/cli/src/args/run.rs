@@ -1,5 +1,5 @@
 //! Command line of `peal run`.
-use super::{Args, ConfigArgs, log, number::whole, placement::options_behind_verb};
+use super::{Args, ConfigArgs, TraceArgs, log, number::whole, placement::options_behind_verb};
 use clap::{
     Args as ClapArgs, Command, CommandFactory, Parser,
     builder::{PossibleValuesParser, ValueParserFactory},
@@ -142,14 +142,13 @@ fn missing(place: &str) -> clap::Error {
 /// which `mpirun` accepts, becomes `--np`.
 pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words = options_behind_verb(words);
-    let mut args = Args::command();
-    // Commands have the options that all of them share only then.
-    args.build();
-    if let Some(run) = args.find_subcommand("run")
-        && words.get(1).is_some_and(|verb| verb == "run")
+    if words.get(1).is_some_and(|verb| verb == "run")
+        && let Some(run) = Args::command().find_subcommand("run")
     {
+        // The options that all commands share are added when clap parses.
+        let run = TraceArgs::augment_args(run.clone());
         let rest = words.split_off(2);
-        words.extend(as_options(run, rest.into_iter()));
+        words.extend(as_options(&run, rest.into_iter()));
     }
     words
 }

@@ -7,13 +7,13 @@ use peal_sandbox::{CodeReaders, ModuleLimits, compile};
 const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
 /// Examines the engine with these settings. Its usual cache is not used, which belongs to the server.
-pub fn examine(settings: &Sandbox) -> Vec<Finding> {
+pub fn examine(settings: &Sandbox) -> Finding {
     let wanted = settings.max_instances;
     let advice = "The engine reserves address space, and runs code that it has compiled. Reasons can be a limit of address\n\
                   space (`ulimit -v`), vm.overcommit_memory = 2, or a rule of the system against executable memory.";
     let engine = match peal_modules::engine_without_cache(settings) {
         Ok(engine) => engine,
-        Err(error) => return vec![Finding::failed(error.to_string(), advice)],
+        Err(error) => return Finding::failed(error.to_string(), advice),
     };
     let directory = match tempfile::tempdir() {
         Ok(directory) => directory,
@@ -21,7 +21,7 @@ pub fn examine(settings: &Sandbox) -> Vec<Finding> {
             let found = format!(
                 "it starts; without a temporary directory it is not known if it compiles: {error}"
             );
-            return vec![Finding::skipped(found)];
+            return Finding::skipped(found);
         }
     };
     let compiled = || {
@@ -32,10 +32,10 @@ pub fn examine(settings: &Sandbox) -> Vec<Finding> {
         anyhow::Ok(())
     };
     if let Err(error) = compiled() {
-        return vec![Finding::failed(crate::error_text(&error), advice)];
+        return Finding::failed(crate::error_text(&error), advice);
     }
     let pooled = engine.pooled();
-    vec![if pooled < wanted {
+    if pooled < wanted {
         Finding::warning(
             format!(
                 "it compiles, and has room for {pooled} instances of {wanted} (sandbox.max_instances)"
@@ -44,5 +44,5 @@ pub fn examine(settings: &Sandbox) -> Vec<Finding> {
         )
     } else {
         Finding::ok(format!("it compiles, with room for {pooled} instances"))
-    }]
+    }
 }

@@ -46,15 +46,12 @@ pub fn examine(programs: &[PathBuf]) -> Vec<Finding> {
 fn of_any(loader: &str) -> Finding {
     let mut command = Command::new(loader);
     command.args(["--preload", SONAME, "--list", ANY_PROGRAM]);
-    let none = || {
-        Finding::skipped(format!(
-            "programs find no {SONAME} without a path of their own; Peal's own clients need none"
-        ))
-    };
     match loaded(&mut command) {
         Ok(Some(library)) => described("programs load ", &library),
         // The loader ignores what it cannot load before others.
-        Ok(None) | Err(_) => none(),
+        Ok(None) | Err(_) => Finding::skipped(format!(
+            "programs find no {SONAME} without a path of their own; Peal's own clients need none"
+        )),
     }
 }
 

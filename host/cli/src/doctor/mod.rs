@@ -206,7 +206,7 @@ fn examine(at: ServerArgs, programs: &[PathBuf]) -> Examination {
         (Subject::ControlGroups, vec![control_groups::examine()]),
         (Subject::Directories, directories::examine(config, &socket)),
         (Subject::TemporaryFiles, temporary_files::examine(config)),
-        (Subject::Engine, engine::examine(&config.sandbox)),
+        (Subject::Engine, vec![engine::examine(&config.sandbox)]),
         (Subject::Library, library::examine(programs)),
         (Subject::Network, network::examine(&resolved, &answer)),
         (Subject::Clock, clock::examine(&resolved)),

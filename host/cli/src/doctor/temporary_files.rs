@@ -41,20 +41,11 @@ pub fn examine(config: &Config) -> Vec<Finding> {
 
 fn finding(directory: &Path) -> Finding {
     let shown = directory.display();
+    let advice = "Set TMPDIR to a directory that is there on all nodes, or unset it.";
     let metadata = match fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => metadata,
-        Ok(_) => {
-            return Finding::failed(
-                format!("{shown} is no directory"),
-                "Set TMPDIR to a directory that is there on all nodes, or unset it.",
-            );
-        }
-        Err(error) => {
-            return Finding::failed(
-                format!("{shown}: {error}"),
-                "Set TMPDIR to a directory that is there on all nodes, or unset it.",
-            );
-        }
+        Ok(_) => return Finding::failed(format!("{shown} is no directory"), advice),
+        Err(error) => return Finding::failed(format!("{shown}: {error}"), advice),
     };
     let access = Access::WRITE_OK | Access::EXEC_OK;
     if let Err(error) = accessat(CWD, directory, access, AtFlags::EACCESS) {
