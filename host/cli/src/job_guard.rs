@@ -2,13 +2,12 @@
 //! so, as by SIGKILL.
 use crate::supervisor::own_program;
 use anyhow::{Context, Result};
-use peal_server::{Listener, ListenerItem, Notice, Notices};
+use peal_launcher::StartObserver;
 use peal_system::process::{ProcessId, RunningProcess};
 use std::{
     io::{self, BufRead, Write},
     process::{Child, ChildStdin, ExitCode, Stdio},
     sync::{Arc, Mutex, PoisonError},
-    thread,
 };
 
 /// Line by which `peal run` dismisses its guard. The end of the connection without it is a death.
@@ -24,17 +23,16 @@ pub struct JobGuard {
     connection: GuardConnection,
 }
 
-/// Connection to a guard. A thread writes started procs to it.
+/// Connection to a guard, unless it is gone. The host environment writes started procs to it.
 type GuardConnection = Arc<Mutex<Option<ChildStdin>>>;
 
 impl JobGuard {
-    /// Starts a guard, which learns of procs by these notices.
+    /// Starts a guard.
     ///
     /// # Errors
     ///
-    /// Fails if the process or a thread cannot be started.
-    pub fn start(notices: &Notices) -> io::Result<JobGuard> {
-        let started = notices.listen(|notice| matches!(notice, Notice::ProcStarted { .. }));
+    /// Fails if the process cannot be started.
+    pub fn start() -> io::Result<JobGuard> {
         let mut command = own_program();
         command
             .arg("job-guard")
@@ -46,13 +44,22 @@ impl JobGuard {
             .stderr(Stdio::null());
         let mut process = command.spawn()?;
         let connection = Arc::new(Mutex::new(process.stdin.take()));
-        let shared = connection.clone();
-        thread::Builder::new()
-            .name("job-guard".to_owned())
-            .spawn(move || report_started(started, &shared))?;
         Ok(JobGuard {
             process,
             connection,
+        })
+    }
+
+    /// Returns an observer of starts that tells this guard of each proc. A line is short and the guard reads
+    /// it at once, so that the write does not block.
+    pub fn observer(&self) -> StartObserver {
+        let connection = self.connection.clone();
+        Box::new(move |pid| {
+            // A proc that has ended has an identity until it is waited for.
+            let id = RunningProcess::of(pid).map(|process| process.id);
+            if let Some(Ok(line)) = id.map(|id| serde_json::to_string(&id)) {
+                write_line(&connection, &line);
+            }
         })
     }
 
@@ -74,25 +81,6 @@ fn write_line(connection: &GuardConnection, line: &str) {
         && writeln!(to, "{line}").is_err()
     {
         *connection = None;
-    }
-}
-
-/// Writes the identity of each started proc.
-fn report_started(mut started: Listener, connection: &GuardConnection) {
-    while let Some(item) = started.blocking_recv() {
-        match item {
-            // A proc that has ended has an identity until it is waited for.
-            ListenerItem::Notice(Notice::ProcStarted { pid, .. }) => {
-                let id = RunningProcess::of(pid).map(|process| process.id);
-                if let Some(Ok(line)) = id.map(|id| serde_json::to_string(&id)) {
-                    write_line(connection, &line);
-                }
-            }
-            ListenerItem::Notice(_) => {}
-            ListenerItem::Missed(count) => {
-                tracing::warn!(count, "procs started too fast for the guard of the job");
-            }
-        }
     }
 }
 

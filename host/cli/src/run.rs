@@ -43,7 +43,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let notices = Notices::default();
     // Before the host environment, which ends children that it does not know.
     let guard = match config.run.on_kill {
-        OnKill::End => JobGuard::start(&notices)
+        OnKill::End => JobGuard::start()
             .inspect_err(
                 |error| tracing::warn!(%error, "job not guarded; it would outlive this command"),
             )
@@ -90,6 +90,9 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         // the job's record.
         let transcript = tokio::task::spawn_blocking(|| transcript.map(print_transcript));
         host.launch_at(&server.uri().to_string());
+        if let Some(guard) = &guard {
+            host.observe_starts(guard.observer());
+        }
         // Signals are handled before the job starts: from then on a signal must not end this
         // process without the job.
         let mut interrupts = Interrupts::new().context("cannot listen to signals")?;

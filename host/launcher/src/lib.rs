@@ -45,6 +45,7 @@ pub use left_procs::kill_left_procs;
 pub use lines::Tagging;
 pub use output::{JobOutput, OutputFiles};
 pub use output_sink::Stream;
+pub use reaper::StartObserver;
 pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
 
@@ -229,6 +230,12 @@ impl EmbeddedHostEnvironment {
     /// the first call has an effect.
     pub fn launch_at(&self, uri: &str) {
         let _ = self.uri.set(uri.to_owned());
+    }
+
+    /// Sets the observer of the starts of procs. It is called before the proc can be waited for. Only the
+    /// first call has an effect.
+    pub fn observe_starts(&self, observer: StartObserver) {
+        self.reaper.observe_starts(observer);
     }
 
     /// Returns what launched jobs need, unless this host environment launches none.

@@ -6,17 +6,21 @@ use rustix::process::{
 };
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
+/// Function that is told the process id of each proc when it has started. It must not block.
+pub type StartObserver = Box<dyn Fn(u32) + Send + Sync>;
+
 /// Children of this process: procs, adopted orphans of procs, and strangers.
-#[derive(Debug)]
 pub(crate) struct ChildReaper {
     /// Children that existed before the first job. A shell may have started them before it executed
     /// `peal`. They are never ended.
     preexisting: HashSet<Pid>,
     /// Running procs of all jobs. Their jobs' tasks wait for them.
     procs: Mutex<BTreeMap<Proc, Pid>>,
+    /// Observer of starts, once there is one.
+    observer: OnceLock<StartObserver>,
 }
 
 impl ChildReaper {
@@ -29,7 +33,13 @@ impl ChildReaper {
         ChildReaper {
             preexisting: children(),
             procs: Mutex::default(),
+            observer: OnceLock::new(),
         }
+    }
+
+    /// Sets the observer of starts. Only the first call has an effect.
+    pub(crate) fn observe_starts(&self, observer: StartObserver) {
+        let _ = self.observer.set(observer);
     }
 
     /// Removes a proc whose process has ended and was waited for.
@@ -107,6 +117,9 @@ impl ChildReaper {
     ) -> Result<T, E> {
         let mut procs = self.procs();
         let (child, number) = spawn()?;
+        if let (Some(observe), Some(number)) = (self.observer.get(), number) {
+            observe(number);
+        }
         procs.extend(number.and_then(pid).map(|pid| (proc, pid)));
         Ok(child)
     }

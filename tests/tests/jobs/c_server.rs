@@ -339,7 +339,11 @@ async fn tool_with_several_servers_calls_the_primary_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn proc_of_killed_server_is_notified_and_no_call_hangs() {
     let witness = program("peal-test-server-loss");
-    let mut servers = vec![Command::from(peal(["run", "-n", "1", "--"]))];
+    // The proc outlives its server only where that is wanted.
+    let survives = ["--set", "run.on_kill=continue"];
+    let mut servers = vec![Command::from(peal(
+        [&survives[..], &["run", "-n", "1", "--"]].concat(),
+    ))];
     let mut c_server = Command::new(c_program("host"));
     c_server.arg("1");
     servers.push(c_server);
