@@ -1,4 +1,5 @@
 //! Errors of opening sinks. Each message names the sink.
+use crate::CredentialError;
 use peal_store::StoreError;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -24,36 +25,13 @@ pub enum SinkError {
         /// The valid values.
         right: &'static str,
     },
-    /// A file that a setting names could not be read.
-    #[error("sink {name:?}: {purpose} {path:?} could not be read: {source}")]
-    Read {
+    /// A secret or a certificate of a sink is unusable.
+    #[error("sink {name:?}: {source}")]
+    Credential {
         /// The sink.
         name: String,
-        /// The purpose of the file.
-        purpose: &'static str,
-        /// The path of the file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
-    /// The file of a secret is readable by other users.
-    #[error(
-        "sink {name:?}: {file} {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to user {me} \
-         or root and be readable by its owner only (mode 600 or 400)"
-    )]
-    Exposed {
-        /// The sink.
-        name: String,
-        /// The purpose of the file.
-        file: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The uid of the file's owner.
-        owner: u32,
-        /// The mode of the file.
-        mode: u32,
-        /// The uid of this process.
-        me: u32,
+        /// The problem.
+        source: CredentialError,
     },
     /// A certificate, key or name is unusable for TLS.
     #[error("sink {name:?}: TLS cannot be used with {subject}: {reason}")]
@@ -92,4 +70,14 @@ pub enum SinkError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+}
+
+impl SinkError {
+    /// Returns the error of the sink with this name for its secret or certificate.
+    pub(crate) fn credential(name: &str, source: CredentialError) -> SinkError {
+        SinkError::Credential {
+            name: name.to_owned(),
+            source,
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Files and connections that sinks and other parts of a server need, as input for the confinement.
 use crate::{
-    Address, Encryption, MailSettings, SinkKind, SinkSettings, SyslogSettings, WebhookSettings,
+    Address, Encryption, MailSettings, SinkKind, SinkSettings, SyslogSettings, WebServiceSettings,
+    WebhookSettings, WebhookUrl,
 };
 use std::{
     collections::BTreeSet,
@@ -93,13 +94,23 @@ impl ExternalAccess {
         );
     }
 
-    fn add_webhook(&mut self, webhook: &WebhookSettings) {
-        let (host, port) = (webhook.url.host(), webhook.url.port());
-        if webhook.url.is_https() {
-            self.add_tls_server(host, port, webhook.ca.as_ref());
+    /// Adds a web service.
+    pub fn add_web_service(&mut self, service: &WebServiceSettings) {
+        self.add_url(&service.url, service.ca.as_ref());
+        self.read.extend(service.headers_file.clone());
+    }
+
+    fn add_url(&mut self, url: &WebhookUrl, ca: Option<&PathBuf>) {
+        let (host, port) = (url.host(), url.port());
+        if url.is_https() {
+            self.add_tls_server(host, port, ca);
         } else {
             self.peer(host, port);
         }
+    }
+
+    fn add_webhook(&mut self, webhook: &WebhookSettings) {
+        self.add_url(&webhook.url, webhook.ca.as_ref());
         let secrets = webhook.token_file.iter().chain(&webhook.path_file);
         self.read.extend(secrets.cloned());
     }
@@ -128,6 +139,7 @@ impl ExternalAccess {
 mod tests {
     use super::*;
     use crate::{Credentials, FileSettings, TlsIdentity};
+    use std::time::Duration;
 
     #[test]
     fn files_and_ports_of_each_sink_kind_are_known_before_opening() {
@@ -205,5 +217,14 @@ mod tests {
             assert_eq!(reach(&webhook(url)), (read.to_owned(), none(), ports));
         }
         assert_eq!(reach(&file), (none(), "/var/log".to_owned(), vec![]));
+        let mut collector = ExternalAccess::default();
+        collector.add_web_service(&WebServiceSettings {
+            url: "https://collector.example.org:4318".parse().unwrap(),
+            headers_file: Some("/h".into()),
+            ca: Some("/ca".into()),
+            timeout: Duration::from_secs(1),
+        });
+        assert_eq!(collector.connect, [53, 4318].into());
+        assert_eq!(collector.read, ["/ca", "/h"].map(PathBuf::from).into());
     }
 }

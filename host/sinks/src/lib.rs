@@ -25,6 +25,7 @@
 //!
 //! All functions block, but [`SinkHandle::submit`] waits at most for the disk, never for a network.
 
+mod credential_error;
 mod error;
 mod external_access;
 mod file;
@@ -35,10 +36,12 @@ mod queue;
 mod secret;
 mod settings;
 mod syslog;
+mod web_service;
 mod webhook;
 mod worker;
 mod write_error;
 
+pub use credential_error::CredentialError;
 pub use error::SinkError;
 pub use external_access::{AUTHORITIES, ExternalAccess};
 pub use file::{FileSettings, FileSync};
@@ -51,6 +54,7 @@ pub use mail::{
 pub use queue::{QueueBounds, QueueDurability, Retry};
 pub use settings::{SinkKind, SinkSettings};
 pub use syslog::{Address, HostPort, MalformedAddress, SyslogSettings, TlsIdentity, TlsSettings};
+pub use web_service::{PostError, ServiceReply, WebService, WebServiceSettings};
 pub use webhook::{
     MalformedHeader, MalformedUrl, PlainHttp, WebhookFormat, WebhookHeader, WebhookRule,
     WebhookSettings, WebhookUrl,

@@ -1,5 +1,5 @@
-//! Secrets of sinks, in files that only their owner can read.
-use crate::SinkError;
+//! Secrets for other services, in files that only their owner can read.
+use crate::CredentialError;
 use rustix::process::geteuid;
 use std::{fs::File, io::Read, os::unix::fs::MetadataExt, path::Path};
 
@@ -15,6 +15,8 @@ pub(crate) enum SecretKind {
     Token,
     /// The path of a URL by which a web service knows the sender.
     UrlPath,
+    /// The header fields of requests to a web service.
+    Headers,
 }
 
 impl SecretKind {
@@ -24,6 +26,7 @@ impl SecretKind {
             SecretKind::Password => "the password file",
             SecretKind::Token => "the token file",
             SecretKind::UrlPath => "the path file",
+            SecretKind::Headers => "the headers file",
         }
     }
 
@@ -37,25 +40,34 @@ impl SecretKind {
             SecretKind::UrlPath => {
                 "a file with the path of a URL on its first line, which begins with one /"
             }
+            SecretKind::Headers => {
+                "a file with a header field NAME: VALUE on each line, in printable ASCII"
+            }
         }
     }
 
     /// Returns the error of a file with invalid contents, which it does not show.
-    pub(crate) fn invalid(self, name: &str, value: &str) -> SinkError {
-        SinkError::Setting {
-            name: name.to_owned(),
-            setting: self.file(),
+    pub(crate) fn invalid(self, value: &str) -> CredentialError {
+        CredentialError::Contents {
+            file: self.file(),
             value: value.to_owned(),
             right: self.right(),
         }
     }
 }
 
-/// Reads the first line of the file of a secret. The mode is that of the opened file, so that it
+/// Reads the first line of the file of a secret.
+pub(crate) fn secret(kind: SecretKind, path: &Path) -> Result<String, CredentialError> {
+    match secret_text(kind, path)?.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(kind.invalid("empty")),
+    }
+}
+
+/// Reads the file of a secret, at most its beginning. The mode is that of the opened file, so that it
 /// cannot be replaced after the check.
-pub(crate) fn secret(name: &str, kind: SecretKind, path: &Path) -> Result<String, SinkError> {
-    let of = |source| SinkError::Read {
-        name: name.to_owned(),
+pub(crate) fn secret_text(kind: SecretKind, path: &Path) -> Result<String, CredentialError> {
+    let of = |source| CredentialError::Read {
         purpose: kind.file(),
         path: path.to_owned(),
         source,
@@ -67,8 +79,7 @@ pub(crate) fn secret(name: &str, kind: SecretKind, path: &Path) -> Result<String
     if (found.uid() != me && found.uid() != 0) || found.mode() & 0o077 != 0 {
         let owner = found.uid();
         let mode = found.mode() & 0o7777;
-        return Err(SinkError::Exposed {
-            name: name.to_owned(),
+        return Err(CredentialError::Exposed {
             file: kind.file(),
             path: path.to_owned(),
             owner,
@@ -80,10 +91,7 @@ pub(crate) fn secret(name: &str, kind: SecretKind, path: &Path) -> Result<String
     file.take(MAX_SECRET_FILE_BYTES)
         .read_to_string(&mut text)
         .map_err(of)?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(kind.invalid(name, "empty")),
-    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -99,7 +107,7 @@ mod tests {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         };
-        let password = || secret("m", SecretKind::Password, &path);
+        let password = || secret(SecretKind::Password, &path);
         write("secret word\nno more\n", 0o600);
         assert_eq!(password().unwrap(), "secret word");
         for mode in [0o640, 0o604, 0o660, 0o610] {
@@ -110,7 +118,7 @@ mod tests {
                 "{error}"
             );
         }
-        let token = secret("m", SecretKind::Token, &path);
+        let token = secret(SecretKind::Token, &path);
         let error = token.unwrap_err().to_string();
         assert!(error.contains("the token file \""), "{error}");
         write("\n", 0o400);
@@ -119,7 +127,7 @@ mod tests {
             error.ends_with("is empty, it must be a file with the password on its first line"),
             "{error}"
         );
-        let missing = secret("m", SecretKind::UrlPath, &dir.path().join("none"));
+        let missing = secret(SecretKind::UrlPath, &dir.path().join("none"));
         assert!(
             missing
                 .unwrap_err()

@@ -135,7 +135,8 @@ impl Submission {
                 .as_ref()
                 .filter(|_| *server == settings.server);
             let credentials = credentials.map(|credentials| {
-                let password = secret(name, SecretKind::Password, &credentials.password_file)?;
+                let password = secret(SecretKind::Password, &credentials.password_file)
+                    .map_err(|error| SinkError::credential(name, error))?;
                 Ok::<_, SinkError>(Credentials::new(credentials.user.clone(), password))
             });
             let credentials = credentials.transpose()?;
@@ -281,7 +282,8 @@ fn authorities(name: &str, ca: &Path) -> Result<Vec<Certificate>, SinkError> {
         subject: ca.display().to_string(),
         reason,
     };
-    let found = certificates(name, ca)?
+    let found = certificates(ca)
+        .map_err(|error| SinkError::credential(name, error))?
         .into_iter()
         .map(|certificate| Certificate::from_der(certificate.to_vec()));
     found

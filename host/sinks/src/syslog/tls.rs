@@ -1,6 +1,6 @@
 //! Authorities and client certificate for syslog over TLS.
 use super::HostPort;
-use crate::SinkError;
+use crate::{CredentialError, SinkError};
 use rustls::{
     ClientConfig, ConfigBuilder, RootCertStore,
     client::WantsClientCert,
@@ -51,12 +51,14 @@ impl Tls {
         };
         let server =
             ServerName::try_from(peer.host.clone()).map_err(|error| wrong(&peer.host, &error))?;
-        let config = client_tls(name, roots(name, settings.ca.as_deref())?)?;
+        let unusable = |error| SinkError::credential(name, error);
+        let authorities = roots(settings.ca.as_deref()).map_err(unusable)?;
+        let config = client_tls(authorities).map_err(unusable)?;
         let config = match &settings.identity {
             None => config.with_no_client_auth(),
             Some(TlsIdentity { certificate, key }) => {
-                let chain = certificates(name, certificate)?;
-                let bytes = read(name, "key", key)?;
+                let chain = certificates(certificate).map_err(unusable)?;
+                let bytes = read("key", key).map_err(unusable)?;
                 let secret = PrivateKeyDer::from_pem_slice(&bytes)
                     .map_err(|error| wrong(&key.display(), &error))?;
                 config
@@ -73,15 +75,13 @@ impl Tls {
 
 /// Returns the beginning of a configuration that trusts these authorities.
 pub(crate) fn client_tls(
-    name: &str,
     authorities: RootCertStore,
-) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, SinkError> {
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, CredentialError> {
     // Named here: the default of rustls depends on the features of all crates in the program.
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| SinkError::Tls {
-            name: name.to_owned(),
+        .map_err(|error| CredentialError::Tls {
             subject: "ring".to_owned(),
             reason: error.to_string(),
         })?;
@@ -89,12 +89,8 @@ pub(crate) fn client_tls(
 }
 
 /// Returns the authorities of a PEM file, or those of the system.
-pub(crate) fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
-    let wrong = |subject: String, reason: String| SinkError::Tls {
-        name: name.to_owned(),
-        subject,
-        reason,
-    };
+pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, CredentialError> {
+    let wrong = |subject: String, reason: String| CredentialError::Tls { subject, reason };
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
         let found = rustls_native_certs::load_native_certs();
@@ -107,7 +103,7 @@ pub(crate) fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, Sink
         return Ok(roots);
     };
     // All of a file that the admin names must be valid.
-    for certificate in certificates(name, ca)? {
+    for certificate in certificates(ca)? {
         roots
             .add(certificate)
             .map_err(|error| wrong(ca.display().to_string(), error.to_string()))?;
@@ -116,16 +112,12 @@ pub(crate) fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, Sink
 }
 
 /// Reads the certificates of a PEM file, at least one.
-pub(crate) fn certificates(
-    name: &str,
-    path: &Path,
-) -> Result<Vec<CertificateDer<'static>>, SinkError> {
-    let wrong = |reason: String| SinkError::Tls {
-        name: name.to_owned(),
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialError> {
+    let wrong = |reason: String| CredentialError::Tls {
         subject: path.display().to_string(),
         reason,
     };
-    let bytes = read(name, "certificate", path)?;
+    let bytes = read("certificate", path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
         // A file without PEM is no error of the parser.
@@ -135,9 +127,8 @@ pub(crate) fn certificates(
     }
 }
 
-fn read(name: &str, purpose: &'static str, path: &Path) -> Result<Vec<u8>, SinkError> {
-    fs::read(path).map_err(|source| SinkError::Read {
-        name: name.to_owned(),
+fn read(purpose: &'static str, path: &Path) -> Result<Vec<u8>, CredentialError> {
+    fs::read(path).map_err(|source| CredentialError::Read {
         purpose,
         path: path.to_owned(),
         source,

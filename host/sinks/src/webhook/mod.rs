@@ -5,6 +5,7 @@ mod reply;
 mod url;
 
 pub(crate) use body::WebhookBody;
+pub(crate) use url::secret_header;
 pub use url::{MalformedHeader, MalformedUrl, WebhookHeader, WebhookUrl};
 
 use crate::{SinkError, worker::SinkTransport};

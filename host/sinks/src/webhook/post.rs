@@ -5,22 +5,18 @@ use super::{
     url::MESSAGE_ID,
 };
 use crate::{
-    SinkError,
+    CredentialError, SinkError,
     queue::QueuedMessage,
     secret::{SecretKind, secret},
-    syslog::{client_tls, roots},
+    web_service::{agent, beginning, causes, http_client, service_tls},
     worker::{DeliveryResult, IdleTransport, SinkTransport},
 };
 use reqwest::{
     Client, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT},
-    redirect::Policy,
 };
-use rustls::{ClientConfig, RootCertStore};
-use std::{
-    error::Error,
-    time::{Duration, SystemTime},
-};
+use rustls::ClientConfig;
+use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, Runtime};
 
 /// Maximum size of the part of a reply that is read, in bytes.
@@ -46,11 +42,12 @@ struct HttpConnection {
 
 impl WebhookPost {
     pub(super) fn new(name: &str, settings: &WebhookSettings) -> Result<WebhookPost, SinkError> {
+        let unusable = |error| SinkError::credential(name, error);
         let url = match &settings.path_file {
             None => settings.url.url().clone(),
             Some(file) => {
-                let path = secret(name, SecretKind::UrlPath, file)?;
-                let invalid = || SecretKind::UrlPath.invalid(name, "another text");
+                let path = secret(SecretKind::UrlPath, file).map_err(unusable)?;
+                let invalid = || unusable(SecretKind::UrlPath.invalid("another text"));
                 settings
                     .url
                     .with_path(path.trim_end())
@@ -61,23 +58,13 @@ impl WebhookPost {
         for WebhookHeader { name, value } in &settings.headers {
             headers.append(name, value.clone());
         }
-        let agent = concat!("peal/", env!("CARGO_PKG_VERSION"));
-        let agent = HeaderValue::from_static(agent);
-        headers.entry(USER_AGENT).or_insert(agent);
+        headers.entry(USER_AGENT).or_insert(agent());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(file) = &settings.token_file {
-            headers.insert(
-                AUTHORIZATION,
-                bearer(name, &secret(name, SecretKind::Token, file)?)?,
-            );
+            let token = secret(SecretKind::Token, file).map_err(unusable)?;
+            headers.insert(AUTHORIZATION, bearer(&token).map_err(unusable)?);
         }
-        // Without TLS no authority is needed, and the client takes a configuration nevertheless.
-        let authorities = if settings.url.is_https() {
-            roots(name, settings.ca.as_deref())?
-        } else {
-            RootCertStore::empty()
-        };
-        let tls = client_tls(name, authorities)?.with_no_client_auth();
+        let tls = service_tls(&settings.url, settings.ca.as_deref()).map_err(unusable)?;
         Ok(WebhookPost {
             peer: settings.url.origin(),
             url,
@@ -94,18 +81,7 @@ impl WebhookPost {
             .enable_time()
             .build()
             .map_err(|error| error.to_string())?;
-        let client = Client::builder()
-            // The environment names no proxy, and a reply no other host.
-            .no_proxy()
-            .redirect(Policy::none())
-            .referer(false)
-            .http1_only()
-            .tls_backend_preconfigured(self.tls.clone())
-            .connect_timeout(self.timeout)
-            .timeout(self.timeout)
-            .pool_max_idle_per_host(1)
-            .build()
-            .map_err(|error| causes(&error))?;
+        let client = http_client(self.tls.clone(), self.timeout).map_err(|error| causes(&error))?;
         Ok(HttpConnection { runtime, client })
     }
 
@@ -131,20 +107,12 @@ impl WebhookPost {
 }
 
 async fn reply_to(request: reqwest::RequestBuilder) -> reqwest::Result<WebhookReply> {
-    let mut response = request.send().await?;
+    let response = request.send().await?;
     let status = response.status();
     let field = response.headers().get(RETRY_AFTER);
     let field = field.and_then(|field| field.to_str().ok());
     let retry_after = field.and_then(|field| retry_after(field, SystemTime::now()));
-    let mut bytes = Vec::new();
-    // The status says what becomes of the message. The rest is for the admin, who may miss it.
-    while let Ok(Some(chunk)) = response.chunk().await {
-        let room = MAX_REPLY_BYTES.saturating_sub(bytes.len());
-        bytes.extend(chunk.iter().take(room));
-        if room <= chunk.len() {
-            break;
-        }
-    }
+    let bytes = beginning(response, MAX_REPLY_BYTES).await;
     Ok(WebhookReply {
         status,
         retry_after,
@@ -152,25 +120,14 @@ async fn reply_to(request: reqwest::RequestBuilder) -> reqwest::Result<WebhookRe
     })
 }
 
-fn bearer(name: &str, token: &str) -> Result<HeaderValue, SinkError> {
-    let invalid = || SecretKind::Token.invalid(name, "another text");
+fn bearer(token: &str) -> Result<HeaderValue, CredentialError> {
+    let invalid = || SecretKind::Token.invalid("another text");
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(invalid());
     }
     let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| invalid())?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// Returns the texts of an error and its causes.
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 impl SinkTransport for WebhookPost {

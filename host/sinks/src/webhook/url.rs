@@ -80,6 +80,16 @@ impl WebhookUrl {
         self.0.path() != "/" || self.0.query().is_some()
     }
 
+    /// Returns true if a query follows the path.
+    pub fn has_query(&self) -> bool {
+        self.0.query().is_some()
+    }
+
+    /// Returns the path without a final slash.
+    pub fn path(&self) -> &str {
+        self.0.path().trim_end_matches('/')
+    }
+
     /// Returns the host, IPv6 without brackets.
     pub(crate) fn host(&self) -> &str {
         self.0
@@ -94,7 +104,7 @@ impl WebhookUrl {
         self.0.port_or_known_default().unwrap_or_default()
     }
 
-    pub(super) fn url(&self) -> &Url {
+    pub(crate) fn url(&self) -> &Url {
         &self.0
     }
 
@@ -162,24 +172,37 @@ impl FromStr for WebhookHeader {
             text: text.to_owned(),
             reason,
         };
-        let (name, value) = text
-            .split_once(':')
-            .ok_or_else(|| malformed("the colon is missing"))?;
-        let name = HeaderName::from_str(name).map_err(|_| malformed("the name is not a token"))?;
+        let (name, value) = header(text).map_err(malformed)?;
         if SECRET.contains(&name) {
             return Err(malformed("secrets belong in token_file"));
         }
         if OWN.contains(&name) {
             return Err(malformed("the sink sets this field"));
         }
-        let value = value.trim_matches([' ', '\t']);
-        if value.is_empty() || !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            return Err(malformed("the value is not printable ASCII"));
-        }
-        let value = HeaderValue::from_str(value)
-            .map_err(|_| malformed("the value is not printable ASCII"))?;
         Ok(WebhookHeader { name, value })
     }
+}
+
+/// Parses a header field that may hold a secret. The error does not show it.
+pub(crate) fn secret_header(text: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
+    let (name, mut value) = header(text)?;
+    if OWN.contains(&name) {
+        return Err("this field is set by the server");
+    }
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
+    let invalid = "the value is not printable ASCII";
+    let (name, value) = text.split_once(':').ok_or("the colon is missing")?;
+    let name = HeaderName::from_str(name).map_err(|_| "the name is not a token")?;
+    let value = value.trim_matches([' ', '\t']);
+    if value.is_empty() || !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Err(invalid);
+    }
+    let value = HeaderValue::from_str(value).map_err(|_| invalid)?;
+    Ok((name, value))
 }
 
 #[cfg(test)]
