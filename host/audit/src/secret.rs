@@ -60,6 +60,34 @@ impl FromIterator<String> for Secrets {
     }
 }
 
+impl Secrets {
+    /// Returns true if one of the infos, or an info within its value, has a secret value.
+    pub fn are_in(&self, infos: &[Info]) -> bool {
+        infos.iter().any(|info| self.is_info(info))
+    }
+
+    fn is_info(&self, info: &Info) -> bool {
+        self.0.contains(info.key.as_str()) || self.are_in_value(&info.value)
+    }
+
+    fn are_in_value(&self, value: &Value) -> bool {
+        match value {
+            Value::Info(info) => self.is_info(info),
+            Value::DataArray(array) => array.items().iter().any(|item| self.are_in_value(item)),
+            Value::Value(value) => self.are_in_value(value),
+            Value::Kval(kval) => {
+                self.0.contains(kval.key.as_str()) || self.are_in_value(&kval.value)
+            }
+            Value::Pdata(data) => {
+                self.0.contains(data.key.as_str()) || self.are_in_value(&data.value)
+            }
+            Value::App(app) => self.are_in(&app.infos),
+            // Other values hold no infos.
+            _ => false,
+        }
+    }
+}
+
 /// Removes secrets from entries.
 pub(crate) struct Scrubber {
     secrets: Secrets,
@@ -176,28 +204,7 @@ impl Scrubber {
     }
 
     fn any(&self, infos: &[Info]) -> bool {
-        infos.iter().any(|info| self.info(info))
-    }
-
-    fn info(&self, info: &Info) -> bool {
-        self.secrets.0.contains(info.key.as_str()) || self.value(&info.value)
-    }
-
-    fn value(&self, value: &Value) -> bool {
-        match value {
-            Value::Info(info) => self.info(info),
-            Value::DataArray(array) => array.items().iter().any(|item| self.value(item)),
-            Value::Value(value) => self.value(value),
-            Value::Kval(kval) => {
-                self.secrets.0.contains(kval.key.as_str()) || self.value(&kval.value)
-            }
-            Value::Pdata(data) => {
-                self.secrets.0.contains(data.key.as_str()) || self.value(&data.value)
-            }
-            Value::App(app) => self.any(&app.infos),
-            // Other values hold no infos.
-            _ => false,
-        }
+        self.secrets.are_in(infos)
     }
 
     /// Replaces the values of secret infos and collects the byte strings to search for.
