@@ -9,7 +9,7 @@ const MAX_SHOWN_CHARACTERS: usize = 200;
 
 /// Returns true for notices that the transcript shows.
 pub fn is_shown(notice: &Notice) -> bool {
-    !matches!(notice, Notice::EventEntered(_))
+    !matches!(notice, Notice::EventEntered(_) | Notice::Decided(_))
 }
 
 /// Prints one notice.
@@ -22,8 +22,8 @@ pub fn print(notice: &Notice) {
         Notice::ProcConnected(proc) => format!("{} connected\n", rank(proc)),
         Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),
         Notice::ProcEnded { proc, end } => format!("{} {end}\n", rank(proc)),
-        // The transcript shows only the result of an event.
-        Notice::EventEntered(_) => return,
+        // The transcript shows only the result of an event, and no decisions.
+        Notice::EventEntered(_) | Notice::Decided(_) => return,
         Notice::Passed { event, results, .. } => passed(event, results),
         Notice::TerminationRequested {
             nspace,

@@ -715,6 +715,7 @@ impl Actor {
             jobs: self.jobs.clone(),
             termination_reply,
             awaited: None,
+            measured_since: None,
         });
     }
 

@@ -76,8 +76,9 @@ pub use hosted::Hosted;
 pub use identity::{PeerCredentials, holder_below, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{
-    ChainResults, Listener, ListenerItem, Notice, Notices, ProcExit, ReachedJobs, RecordedNotice,
-    RequestedTermination,
+    ChainResults, DecisionConclusion, Listener, ListenerBounds, ListenerItem, MeasuredCall,
+    MeasuredDecision, MeasuredEvent, MeasuredFailure, MeasuredOutcome, Notice, Notices, ProcExit,
+    ReachedJobs, RecordedNotice, RequestedTermination, TraceSampler,
 };
 pub use other_servers::OtherServers;
 pub use outbox_share::OutboxLimits;

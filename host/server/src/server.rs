@@ -6,7 +6,7 @@ use crate::{
     channels::{ChannelSettings, Channels},
     client_writer::Behind,
     connection::{ConnectionContext, ServePhase},
-    decisions::Decisions,
+    decisions::{DecisionObservers, Decisions},
     fair_semaphore::FairSemaphore,
     gateways::Gateways,
     handle::{self, Queues, ServerHandle},
@@ -241,9 +241,12 @@ impl Server {
             pool,
             limits,
             &handle,
-            &metrics,
-            &shadows,
-            parts.audit.clone(),
+            DecisionObservers {
+                metrics: metrics.clone(),
+                shadows: shadows.clone(),
+                audit: parts.audit.clone(),
+                notices: notices.clone(),
+            },
         );
         let pool = &parts.pools.channels;
         let channels = Channels::start(

@@ -179,6 +179,7 @@ mod tests {
         let results = [ChainResults {
             owner: Owner::User(7),
             steps: vec![step],
+            calls: Vec::new(),
         }];
         let seen = WatchedEvent::passed(&event, &results);
         let json = serde_json::to_value(&seen).unwrap();

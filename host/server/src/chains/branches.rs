@@ -119,6 +119,7 @@ impl EventInFlight {
             allowance,
             source,
             jobs,
+            measured_since,
             span,
             ..
         } = self.entered;
@@ -134,6 +135,7 @@ impl EventInFlight {
                 jobs: jobs.clone(),
                 termination_reply: reply.take_if(|_| position == decider),
                 awaited: None,
+                measured_since: measured_since.clone(),
                 span: span.clone(),
             },
             bytes: self.bytes,

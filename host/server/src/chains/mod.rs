@@ -21,7 +21,7 @@ pub use view::{ChainView, RegisteredHandler};
 use crate::{
     handler_requests::HandlerRequest,
     metrics::Metrics,
-    notice::{ChainResults, Notice, Notices, ReachedJobs, RequestedTermination},
+    notice::{ChainResults, MeasuredEvent, Notice, Notices, ReachedJobs, RequestedTermination},
     shadow::Shadows,
 };
 use branches::EventJoin;
@@ -44,7 +44,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -154,6 +154,8 @@ pub(crate) struct ChainEvent {
     pub(crate) termination_reply: Option<TerminationReply>,
     /// Sender of the results of all handlers, if a request waits for them.
     pub(crate) awaited: Option<Awaited>,
+    /// Time at which the event was submitted, if it is measured. Boxed, since few events are.
+    pub(crate) measured_since: Option<Box<SystemTime>>,
     /// Span of the event, inside the span of the request that raised it.
     pub(crate) span: Span,
 }
@@ -244,6 +246,12 @@ impl SharedChain {
             results: results.clone(),
             reached,
             origin: entered.origin,
+            measured: entered.measured_since.map(|submitted| MeasuredEvent {
+                number: entered.number,
+                uid: entered.source.map(|source| source.uid),
+                submitted: *submitted,
+                passed: SystemTime::now(),
+            }),
         });
         // Ignore the error: the request may no longer wait.
         entered.awaited.map(|awaited| awaited.send(results));
@@ -376,7 +384,8 @@ impl Chains {
     }
 
     /// Lets an event pass the chains.
-    pub(crate) fn submit(&self, entered: ChainEvent) {
+    pub(crate) fn submit(&self, mut entered: ChainEvent) {
+        entered.measured_since = self.shared.notices.begin_measurement().map(Box::new);
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
         // Count first: without owners the event has passed before `pass` returns.
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);

@@ -368,6 +368,7 @@ mod tests {
                 jobs: Arc::default(),
                 termination_reply: None,
                 awaited: None,
+                measured_since: None,
                 span: Span::none(),
             },
             bytes,

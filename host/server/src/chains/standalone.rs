@@ -78,6 +78,7 @@ impl StandaloneChain {
             jobs: self.jobs.clone(),
             termination_reply: None,
             awaited: Some(sender),
+            measured_since: None,
         });
         ChainCompletion(receiver)
     }

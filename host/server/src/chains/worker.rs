@@ -10,7 +10,7 @@ use crate::{
     handle::Raised,
     handler_requests::HandlerRequest,
     metrics::{RoleMeters, Stopwatch},
-    notice::{ChainResults, RequestedTermination},
+    notice::{CallRecorder, ChainResults, MeasuredCall, MeasuredOutcome, RequestedTermination},
 };
 use peal_core::{
     chain::{ChainEnd, ChainRun, HandlerOutcome, NextHandler, PendingHandler},
@@ -161,6 +161,7 @@ impl ChainWorker {
         let results = ChainResults {
             owner: self.owner.clone(),
             steps,
+            calls: walked.calls,
         };
         // The results wait with the event in the queues of later owners, so their memory counts.
         passing.bytes = passing.bytes.saturating_add(results.bytes());
@@ -211,10 +212,13 @@ impl ChainWorker {
             .members()
             .find_map(|member| member.handler.module.tenant())
             .map(|module| module.runtime().clone());
+        let is_measured = entered.measured_since.is_some();
+        let owner = is_measured.then(|| self.owner.clone());
         if let Some(runtime) = runtime {
+            let recorder = owner.map(CallRecorder::new);
             let replies = runtime.run_chain(chain_order(&run, entered)).await;
             let mut caller = TenantReplies(replies.into_iter());
-            return Some(walk(run, &mut caller, &self.meters, &self.shared));
+            return Some(walk(run, &mut caller, &self.meters, &self.shared, recorder));
         }
         let meters = self.meters.clone();
         let shared = self.shared.clone();
@@ -225,7 +229,8 @@ impl ChainWorker {
                 identity,
                 watch: Stopwatch::start(),
             };
-            walk(run, &mut caller, &meters, &shared)
+            let recorder = owner.map(CallRecorder::new);
+            walk(run, &mut caller, &meters, &shared, recorder)
         })
         .await
     }
@@ -310,6 +315,8 @@ struct ChainRunEnd {
     reports: Vec<DeferredLog>,
     /// Shadow handlers with their positions in the chain.
     shadows: Vec<PendingHandler<HostedHandler>>,
+    /// Calls of the handlers, if they were recorded.
+    calls: Vec<MeasuredCall>,
 }
 
 /// Result of a handler.
@@ -404,6 +411,7 @@ fn walk(
     caller: &mut impl HandlerCaller,
     meters: &RoleMeters,
     shared: &SharedChain,
+    mut recorder: Option<CallRecorder>,
 ) -> ChainRunEnd {
     let mut raised = Vec::new();
     let mut changes = Vec::new();
@@ -421,6 +429,7 @@ fn walk(
                     controls,
                     reports,
                     shadows,
+                    calls: recorder.map(CallRecorder::into_calls).unwrap_or_default(),
                 };
             }
         };
@@ -443,6 +452,20 @@ fn walk(
             &result.usage,
             result.failure.as_ref(),
         );
+        if let Some(recorder) = &mut recorder {
+            let outcome = match &result.failure {
+                Some(failure) => MeasuredOutcome::Failed(failure.into()),
+                None => MeasuredOutcome::Handler(result.status),
+            };
+            let digest = member.handler.module.digest();
+            recorder.record(
+                &member.registration.name,
+                digest,
+                time,
+                &result.usage,
+                outcome,
+            );
+        }
         raised.extend(result.notifications);
         let location = member.registration.location;
         changes.extend(

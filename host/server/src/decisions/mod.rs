@@ -10,6 +10,7 @@ mod worker;
 use crate::{
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters},
+    notice::Notices,
     shadow::Shadows,
 };
 use peal_audit::AuditTrail;
@@ -28,7 +29,7 @@ use queue::{DecisionQueue, DecisionSender};
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use thiserror::Error;
 use tokio::{sync::watch, task::JoinSet};
@@ -109,8 +110,23 @@ struct DecisionRequest {
     request: Arc<PolicyRequest>,
     /// Built-in rule that decides if all policies pass.
     default: HookDefault,
+    /// Time of the request, if its decision is measured.
+    measured_since: Option<SystemTime>,
     /// Span of the decision, inside the span of the request.
     span: Span,
+}
+
+/// Parts of the server that are told about decisions.
+#[derive(Clone)]
+pub(crate) struct DecisionObservers {
+    /// Metrics.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Shadow modules.
+    pub(crate) shadows: Shadows,
+    /// Audit trail, if there is one.
+    pub(crate) audit: Option<AuditTrail>,
+    /// Notices for listeners.
+    pub(crate) notices: Notices,
 }
 
 /// Policies of a hook and their meters.
@@ -154,9 +170,7 @@ pub(crate) struct Decisions {
     pool: Arc<GuestPool>,
     limits: DecisionLimits,
     handle: ServerHandle,
-    metrics: Arc<Metrics>,
-    shadows: Shadows,
-    audit: Option<AuditTrail>,
+    observers: DecisionObservers,
     denials: TraceRateLimit,
 }
 
@@ -167,9 +181,7 @@ impl Decisions {
         pool: &Arc<GuestPool>,
         limits: DecisionLimits,
         handle: &ServerHandle,
-        metrics: &Arc<Metrics>,
-        shadows: &Shadows,
-        audit: Option<AuditTrail>,
+        observers: DecisionObservers,
     ) -> Decisions {
         let mut decisions = Decisions {
             hook_workers: BTreeMap::new(),
@@ -177,9 +189,7 @@ impl Decisions {
             pool: pool.clone(),
             limits,
             handle: handle.clone(),
-            metrics: metrics.clone(),
-            shadows: shadows.clone(),
-            audit,
+            observers,
             denials: TraceRateLimit::new(BETWEEN_DENIALS),
         };
         decisions.replace(hosted);
@@ -191,29 +201,25 @@ impl Decisions {
         // A hook keeps its worker without policies, since requests may still wait for it.
         for (hook, entry) in &mut self.hook_workers {
             let chain = hosted.hooks.remove(hook).unwrap_or_default();
-            let panel = HookPolicies::new(*hook, chain, &self.metrics);
+            let panel = HookPolicies::new(*hook, chain, &self.observers.metrics);
             // Once true, this stays true: later requests must not overtake waiting ones.
             entry.decides |= panel.decides;
             entry.panel.send_replace(Arc::new(panel));
         }
         for (hook, chain) in hosted.hooks {
-            let panel = HookPolicies::new(hook, chain, &self.metrics);
+            let panel = HookPolicies::new(hook, chain, &self.observers.metrics);
             let decides = panel.decides;
             let (panel, seated) = watch::channel(Arc::new(panel));
             let (requests, queue) = DecisionQueue::new(self.limits);
             let pool = self.pool.clone();
             let handle = self.handle.clone();
-            let metrics = self.metrics.clone();
-            let shadows = self.shadows.clone();
-            let audit = self.audit.clone();
+            let observers = self.observers.clone();
             self.workers.spawn(
                 PolicyWorker {
                     panel: seated,
                     pool,
                     handle,
-                    metrics,
-                    shadows,
-                    audit,
+                    observers,
                 }
                 .run(queue),
             );
@@ -262,14 +268,14 @@ impl Decisions {
                 &panel,
                 request,
                 default,
-                &self.metrics,
-                &self.shadows,
+                &self.observers,
             ));
         }
         let queued = entry.requests.send(DecisionRequest {
             id,
             request,
             default,
+            measured_since: self.observers.notices.begin_measurement(),
             span,
         });
         queued
@@ -280,11 +286,12 @@ impl Decisions {
     /// Counts and records a denial. A denied requester can repeat its request without limit, so not
     /// every denial is logged as a warning.
     pub(crate) fn denied(&self, denial: &Denial) {
-        self.metrics.counters().requests_denied.count();
+        let DecisionObservers { metrics, audit, .. } = &self.observers;
+        metrics.counters().requests_denied.count();
         if let (DecidedBy::Overload(limit), Some(identity)) = (&denial.by, denial.identity) {
-            self.metrics.refuse(identity.uid, limit.quota());
+            metrics.refuse(identity.uid, limit.quota());
         }
-        if let (Some(audit), false) = (&self.audit, self.is_recorded(denial)) {
+        if let (Some(audit), false) = (audit, self.is_recorded(denial)) {
             audit.refuse(denial_entry(denial));
         }
         match self.denials.allow(Instant::now()) {
@@ -299,6 +306,7 @@ impl Decisions {
             DecidedBy::Policy(_) | DecidedBy::Default => true,
             // The worker recorded the withdrawal, unless the trail still cannot be written.
             DecidedBy::Unrecorded => self
+                .observers
                 .audit
                 .as_ref()
                 .is_some_and(|audit| audit.failure().is_none()),

@@ -1,23 +1,25 @@
 //! Worker of one hook. It runs each request through the hook's policies on a guest thread.
-use super::{DecisionRequest, HookPolicies, HostedPolicy, queue::DecisionQueue};
+use super::{DecisionObservers, DecisionRequest, HookPolicies, HostedPolicy, queue::DecisionQueue};
 use crate::{
     guest_thread::on_guest_thread,
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters, Stopwatch},
+    notice::{CallRecorder, MeasuredCall, MeasuredDecision, MeasuredOutcome, Notice},
     shadow::{PolicyFork, Shadows},
 };
 use peal_audit::{AuditTrail, CommitResult, CommitThread, DecisionEntry};
 use peal_core::{
     defaults::HookDefault,
+    owner::Owner,
     policy::{
         ConcludedRun, DeniedVerdict, NextPolicy, PolicyAnswer, PolicyFailure, PolicyRun, Verdict,
     },
     registration::Mode,
     server::DecisionId,
 };
-use peal_model::PolicyRequest;
+use peal_model::{ChainResult, PolicyRequest};
 use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
-use std::{collections::VecDeque, mem, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc, time::SystemTime};
 use tokio::sync::watch;
 use tracing::{Instrument, Span};
 
@@ -25,9 +27,7 @@ pub(super) struct PolicyWorker {
     pub(super) panel: watch::Receiver<Arc<HookPolicies>>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) handle: ServerHandle,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) shadows: Shadows,
-    pub(super) audit: Option<AuditTrail>,
+    pub(super) observers: DecisionObservers,
 }
 
 impl PolicyWorker {
@@ -66,20 +66,32 @@ impl PolicyWorker {
             id,
             request,
             default,
+            measured_since,
             ..
         } = request;
+        let DecisionObservers {
+            metrics,
+            shadows,
+            audit,
+            notices,
+        } = &self.observers;
         // Keep the policies until the end, so that no module that decides is stopped before.
         let panel = self.panel.borrow().clone();
-        let audit = self.audit.clone();
+        let audit = audit.clone();
         let handle = self.handle.clone();
         // Recorded verdicts are reported later than others. With an audit trail all requests take
         // this path, so that none overtakes another.
         if panel.decides || audit.is_some() {
             let run = panel.chain.run(request.clone(), default);
-            let metrics = self.metrics.clone();
+            let of_thread = metrics.clone();
             let meters = panel.meters.clone();
+            // Without an active policy no module is called.
+            let measured_since = measured_since.filter(|_| panel.decides);
+            let measured = measured_since.map(|since| (since, request.clone()));
             let walked = on_guest_thread(&self.pool, move || {
-                let walked = walk(id.number(), run, &metrics, &meters);
+                let metrics = of_thread;
+                let recorder = measured_since.map(|_| CallRecorder::new(Owner::Site));
+                let walked = walk(id.number(), run, &metrics, &meters, recorder);
                 // Count first: a requester that has its verdict must find it counted.
                 metrics.counters().decisions.count();
                 conclude(
@@ -92,18 +104,29 @@ impl PolicyWorker {
                 walked
             });
             match walked.await {
-                Some(walked) => {
-                    walked.run_shadows(&self.shadows);
+                Some(mut walked) => {
+                    if let Some((requested, request)) = measured {
+                        notices.notify(Notice::Decided(Arc::new(MeasuredDecision {
+                            number: id.number(),
+                            request,
+                            conclusion: (&walked.verdict).into(),
+                            steps: mem::take(&mut walked.steps),
+                            calls: mem::take(&mut walked.calls),
+                            requested,
+                            decided: SystemTime::now(),
+                        })));
+                    }
+                    walked.run_shadows(shadows);
                 }
                 None => {
-                    self.metrics.counters().decisions.count();
+                    metrics.counters().decisions.count();
                     self.handle
                         .decided(id, Verdict::Denied(DeniedVerdict::unavailable()));
                 }
             }
         } else {
-            let verdict = by_default(&panel, request, default, &self.metrics, &self.shadows);
-            self.metrics.counters().decisions.count();
+            let verdict = by_default(&panel, request, default, &self.observers);
+            metrics.counters().decisions.count();
             handle.decided(id, verdict);
         }
     }
@@ -141,6 +164,10 @@ struct PolicyRunEnd {
     verdict: Verdict,
     /// Shadow policies with their positions in the chain.
     shadows: Vec<PolicyFork>,
+    /// Results of the policies.
+    steps: Vec<ChainResult>,
+    /// Calls of the policies, if they were recorded.
+    calls: Vec<MeasuredCall>,
 }
 
 impl PolicyRunEnd {
@@ -149,6 +176,7 @@ impl PolicyRunEnd {
         let PolicyRunEnd {
             verdict,
             shadows: forks,
+            ..
         } = self;
         forks
             .into_iter()
@@ -163,10 +191,10 @@ pub(super) fn by_default(
     panel: &HookPolicies,
     request: Arc<PolicyRequest>,
     default: HookDefault,
-    metrics: &Metrics,
-    shadows: &Shadows,
+    observers: &DecisionObservers,
 ) -> Verdict {
-    walk(0, panel.chain.run(request, default), metrics, &panel.meters).run_shadows(shadows)
+    let run = panel.chain.run(request, default);
+    walk(0, run, &observers.metrics, &panel.meters, None).run_shadows(&observers.shadows)
 }
 
 /// Runs a request through the policies until one decides. Runs on a guest thread, unless all
@@ -176,14 +204,20 @@ fn walk(
     mut run: PolicyRun<HostedPolicy>,
     metrics: &Metrics,
     meters: &RoleMeters,
+    mut recorder: Option<CallRecorder>,
 ) -> PolicyRunEnd {
     let mut shadows: Vec<PolicyFork> = Vec::new();
     let mut watch = Stopwatch::start();
     loop {
         let pending = match run.advance() {
             NextPolicy::Call(pending) => pending,
-            NextPolicy::Done(ConcludedRun { verdict, .. }) => {
-                return PolicyRunEnd { verdict, shadows };
+            NextPolicy::Done(ConcludedRun { verdict, steps }) => {
+                return PolicyRunEnd {
+                    verdict,
+                    shadows,
+                    steps,
+                    calls: recorder.map(CallRecorder::into_calls).unwrap_or_default(),
+                };
             }
         };
         if pending.policy().mode == Mode::Shadow {
@@ -206,12 +240,16 @@ fn walk(
             amendment,
             usage,
         } = pending.policy().module.decide(&call);
-        meters.called(
-            pending.policy().module.name(),
-            watch.lap(),
-            &usage,
-            outcome.as_ref().err(),
-        );
+        let time = watch.lap();
+        let module = &pending.policy().module;
+        meters.called(module.name(), time, &usage, outcome.as_ref().err());
+        if let Some(recorder) = &mut recorder {
+            let outcome = match &outcome {
+                Ok(outcome) => MeasuredOutcome::Policy(*outcome),
+                Err(failure) => MeasuredOutcome::Failed(failure.into()),
+            };
+            recorder.record(pending.name(), module.digest(), time, &usage, outcome);
+        }
         // Drop the call first: with a single reference the infos need not be copied to be amended.
         drop(call);
         let outcome = outcome.map_err(|failure| {

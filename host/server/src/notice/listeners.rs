@@ -1,21 +1,33 @@
 //! Listeners of the server's notices. They may be added and removed at any time, and never delay or
 //! end an event. A slow listener misses notices, which are counted.
-use super::Notice;
+use super::{Notice, TraceSampler};
 use peal_store::TraceRateLimit;
 use std::{
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// Upper bound of the notices that wait for a listener; further ones are dropped and counted.
-const BACKLOG: usize = 4096;
+/// Upper bounds of the notices that wait for a listener; further ones are dropped and counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListenerBounds {
+    /// Number of notices, at least 1.
+    pub notices: usize,
+    /// Memory of the notices, in bytes.
+    pub bytes: usize,
+}
 
-/// Upper bound of the memory of these notices, in bytes.
-const BACKLOG_BYTES: usize = 64 << 20;
+impl Default for ListenerBounds {
+    fn default() -> Self {
+        ListenerBounds {
+            notices: 4096,
+            bytes: 64 << 20,
+        }
+    }
+}
 
 /// Minimum interval between two reports of missed notices while notices are waiting.
 const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
@@ -25,6 +37,7 @@ const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 pub struct Notices {
     senders: Arc<RwLock<Vec<NoticeSender>>>,
     record: Option<mpsc::UnboundedSender<RecordedNotice>>,
+    sampler: Option<Arc<TraceSampler>>,
 }
 
 /// Notice for the record of a job.
@@ -40,6 +53,7 @@ pub struct RecordedNotice {
 #[derive(Debug)]
 struct NoticeSender {
     wants: fn(&Notice) -> bool,
+    max_bytes: usize,
     send: mpsc::Sender<(Notice, usize)>,
     backlog: Arc<NoticeBacklog>,
 }
@@ -65,7 +79,7 @@ impl NoticeSender {
             .fetch_add(bytes, Ordering::Relaxed)
             .saturating_add(bytes);
         // A single notice larger than the bound is sent if no other is waiting.
-        let fits = waiting <= BACKLOG_BYTES || waiting == bytes;
+        let fits = waiting <= self.max_bytes || waiting == bytes;
         if !fits || self.send.try_send((notice.clone(), bytes)).is_err() {
             self.backlog.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.backlog.lost.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +90,12 @@ impl NoticeSender {
 impl Notices {
     /// Adds a listener for the notices that `wants` selects.
     pub fn listen(&self, wants: fn(&Notice) -> bool) -> Listener {
-        let (send, notices) = mpsc::channel(BACKLOG);
+        self.listen_within(ListenerBounds::default(), wants)
+    }
+
+    /// Adds a listener for the notices that `wants` selects, of which so many may wait.
+    pub fn listen_within(&self, bounds: ListenerBounds, wants: fn(&Notice) -> bool) -> Listener {
+        let (send, notices) = mpsc::channel(bounds.notices);
         let backlog: Arc<NoticeBacklog> = Arc::default();
         // A poisoned lock is usable: the list is consistent after each call.
         let mut senders = self.senders.write().unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +103,7 @@ impl Notices {
         senders.retain(|sender| !sender.send.is_closed());
         senders.push(NoticeSender {
             wants,
+            max_bytes: bounds.bytes,
             send,
             backlog: backlog.clone(),
         });
@@ -104,6 +124,20 @@ impl Notices {
             },
             receive,
         )
+    }
+
+    /// Makes the server measure the events and decisions that a sampler selects.
+    pub fn measured(self, sampler: Arc<TraceSampler>) -> Notices {
+        Notices {
+            sampler: Some(sampler),
+            ..self
+        }
+    }
+
+    /// Returns the current time if the next event or decision is to be measured.
+    pub(crate) fn begin_measurement(&self) -> Option<SystemTime> {
+        let sampler = self.sampler.as_ref()?;
+        sampler.take().then(SystemTime::now)
     }
 
     /// Sends a notice to all listeners.
@@ -222,6 +256,7 @@ mod tests {
             results: Arc::default(),
             reached: ReachedJobs::all(),
             origin: EventOrigin::ThisServer,
+            measured: None,
         }
     }
 
@@ -245,7 +280,7 @@ mod tests {
         let choosy = notices.listen(Notice::is_for_record);
         let (notices, mut record) = notices.recorded();
         let nspace = Nspace::new("job").unwrap();
-        for _ in 0..BACKLOG + 10 {
+        for _ in 0..ListenerBounds::default().notices + 10 {
             notices.notify(passed(&event(Vec::new())));
         }
         let ended = Notice::JobEnded {
@@ -257,7 +292,10 @@ mod tests {
         let mut recorded = || Some(record.blocking_recv()?.notice);
         assert_eq!((recorded(), recorded()), (Some(ended.clone()), None));
         let (received, missed) = all(slow);
-        assert_eq!((received.len(), missed), (BACKLOG, 11));
+        assert_eq!(
+            (received.len(), missed),
+            (ListenerBounds::default().notices, 11)
+        );
         assert_eq!(all(choosy), (vec![ended], 0));
     }
 

@@ -1,11 +1,20 @@
 //! Notices of the server to listeners: about jobs, procs and events.
 mod listeners;
+mod measured;
 mod proc_exit;
 mod reached;
+mod sampler;
 
-pub use listeners::{Listener, ListenerItem, Notices, RecordedNotice};
+pub(crate) use measured::CallRecorder;
+
+pub use listeners::{Listener, ListenerBounds, ListenerItem, Notices, RecordedNotice};
+pub use measured::{
+    DecisionConclusion, MeasuredCall, MeasuredDecision, MeasuredEvent, MeasuredFailure,
+    MeasuredOutcome,
+};
 pub use proc_exit::ProcExit;
 pub use reached::ReachedJobs;
+pub use sampler::TraceSampler;
 
 use peal_core::{
     job_control::JobControlOperation,
@@ -23,6 +32,8 @@ pub struct ChainResults {
     pub owner: Owner,
     /// Results of the handlers, in the order in which they ran.
     pub steps: Vec<ChainResult>,
+    /// Calls of the handlers, if the event is measured.
+    pub calls: Vec<MeasuredCall>,
 }
 
 impl ChainResults {
@@ -34,7 +45,8 @@ impl ChainResults {
             .iter()
             .map(|step| size_of::<ChainResult>() + step.name.len())
             .sum();
-        infos.fold(names, |sum, info| {
+        let calls = self.calls.len() * size_of::<MeasuredCall>();
+        infos.fold(names + calls, |sum, info| {
             sum.saturating_add(Size::of_info(info).bytes)
         })
     }
@@ -106,7 +118,11 @@ pub enum Notice {
         reached: ReachedJobs,
         /// Server at which the event was raised.
         origin: EventOrigin,
+        /// Measurement, if the event was sampled.
+        measured: Option<MeasuredEvent>,
     },
+    /// Policies have decided about a request that was sampled.
+    Decided(Arc<MeasuredDecision>),
     /// Handlers have decided about a job after the abnormal end of a proc.
     TerminationRequested {
         /// Namespace of the job.
@@ -156,9 +172,22 @@ impl Notice {
         matches!(self, Notice::Passed { .. })
     }
 
+    /// Returns true if the notice is about a sampled event or decision.
+    pub fn is_measured(&self) -> bool {
+        matches!(
+            self,
+            Notice::Decided(_)
+                | Notice::Passed {
+                    measured: Some(_),
+                    ..
+                }
+        )
+    }
+
     /// Estimates the memory of a notice that waits for a listener, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
+            Notice::Decided(decision) => decision.bytes(),
             Notice::EventEntered(event) => Size::of_event(event).bytes,
             Notice::Passed { event, results, .. } => results
                 .iter()

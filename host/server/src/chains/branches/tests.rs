@@ -44,6 +44,7 @@ fn event(source: Option<usize>, range: Range, reach: UserScope) -> ChainEvent {
         jobs: Arc::new(jobs.collect()),
         termination_reply: None,
         awaited: None,
+        measured_since: None,
         span: Span::none(),
     }
 }
@@ -97,6 +98,7 @@ fn passed(
         branch.results.push(ChainResults {
             owner: owner.clone(),
             steps,
+            calls: Vec::new(),
         });
         arrived.push((Some(owner), branch));
     }
