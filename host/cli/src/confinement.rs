@@ -15,7 +15,7 @@ use peal_confinement::{
 use peal_helper::PrivilegedHelper;
 use peal_nats::ClusterAccess;
 use peal_server::Serves;
-use peal_sinks::ExternalAccess;
+use peal_sinks::{ExternalAccess, WebServiceSettings};
 use std::{
     collections::BTreeSet,
     fs::DirBuilder,
@@ -43,13 +43,22 @@ pub const SYSTEM_FILES: [&str; 8] = [
 /// disks, memory and terminals are there.
 const DEVICES: [&str; 4] = ["/dev/full", "/dev/random", "/dev/urandom", "/dev/zero"];
 
+/// Services that a server connects to, beside those of its sinks.
+#[derive(Clone, Copy)]
+pub struct ServerPeers<'a> {
+    /// Cluster of the server.
+    pub cluster: Option<&'a ClusterAccess>,
+    /// Collector of its telemetry.
+    pub collector: Option<&'a WebServiceSettings>,
+}
+
 /// Confines this process if the configuration says so, and returns the privileged helper for that
 /// case. `files` are the configuration files, `socket` is the admin socket.
 pub fn confine(
     readable: &Readable,
     files: &[PathBuf],
     socket: &Path,
-    cluster: Option<&ClusterAccess>,
+    peers: ServerPeers<'_>,
     starter: Option<ProcessStarter>,
 ) -> Result<(Option<ActiveConfinement>, PrivilegedHelper)> {
     let config = &readable.resolved.config;
@@ -66,7 +75,7 @@ pub fn confine(
     let helper = helper::start(config, starter)?;
     let needed = Confinement {
         refused,
-        ..needed_access(readable, files, socket, cluster)
+        ..needed_access(readable, files, socket, peers)
     };
     let raised = needed.enforce().context("cannot confine the server")?;
     // After it, because the connection takes a thread.
@@ -106,7 +115,7 @@ fn needed_access(
     readable: &Readable,
     files: &[PathBuf],
     socket: &Path,
-    cluster: Option<&ClusterAccess>,
+    peers: ServerPeers<'_>,
 ) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM_FILES.map(PathBuf::from).into();
@@ -150,11 +159,14 @@ fn needed_access(
         .filter_map(|sink| sink.to_open().ok())
         .collect();
     let mut external = ExternalAccess::of(&sinks);
-    if let Some(cluster) = cluster {
+    if let Some(cluster) = peers.cluster {
         read.insert(cluster.credentials.clone());
         for server in &cluster.servers {
             external.add_tls_server(server.host(), server.port(), cluster.ca.as_ref());
         }
+    }
+    if let Some(collector) = peers.collector {
+        external.add_web_service(collector);
     }
     read.extend(external.read);
     write.extend(external.write);

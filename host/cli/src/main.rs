@@ -38,6 +38,7 @@ mod stats;
 mod stdin;
 mod supervisor;
 mod table;
+mod telemetry;
 mod tenant;
 mod tool;
 mod trace;

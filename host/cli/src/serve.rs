@@ -4,13 +4,15 @@ use crate::{
     args::{ConfigArgs, ServeArgs, ServerArgs},
     artifact_fetcher, audit_signer,
     cluster::{self, ObservedServer, RecentEvents, ServedModules},
-    compiler, config, confinement,
+    compiler, config,
+    confinement::{self, ServerPeers},
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
     server_signals::{ServerSignal, ServerSignals},
     service_manager::{Manager, ServiceState},
     supervisor::{self, ProcessStarter, ServerAccount},
+    telemetry::{self, PreparedTelemetry},
     tenant,
     troubles::Troubles,
     units,
@@ -133,6 +135,12 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     {
         return supervisor::supervise(&config, &account, &socket);
     }
+    let name = node::unique("peal");
+    // The servers of launchers are many and short-lived.
+    let telemetry = match home {
+        ServerHome::Daemon => telemetry::prepare(&readable.resolved, &name)?,
+        ServerHome::Launcher(_) => None,
+    };
     if let Some(cluster) = &cluster {
         cluster.check_files().with_context(|| {
             let user = units::user(geteuid().as_raw());
@@ -168,14 +176,21 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let seals = cluster
         .is_some()
         .then(|| SealQueue::new(SealLimits::default()));
+    let peers = ServerPeers {
+        cluster: cluster.as_ref(),
+        collector: telemetry.as_ref().map(PreparedTelemetry::collector),
+    };
     let (active_confinement, helper) =
-        confinement::confine(&readable, &files, &socket, cluster.as_ref(), starter)?;
+        confinement::confine(&readable, &files, &socket, peers, starter)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
-    let notices = Notices::default();
+    let notices = match &telemetry {
+        Some(telemetry) => telemetry.measure(Notices::default()),
+        None => Notices::default(),
+    };
     let prepared = PreparedServer::for_server(
         &readable,
-        &node::unique("peal"),
+        &name,
         notices.clone(),
         ServerProcesses {
             helper,
@@ -211,6 +226,9 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         // The drop of this removes the files.
         let _tools = published(&config, &node.server, scope)?;
         let endpoint = node.metrics_endpoint(&config).await?;
+        let exporter = telemetry
+            .map(|telemetry| telemetry.start(&notices, node.server.metrics()))
+            .transpose()?;
         let uri = node.server.uri().clone();
         let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles(), cluster.clone());
         troubles.configured(node.refused.map(|problems| problems.to_string()));
@@ -292,6 +310,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             // After the server, whose log channels write to the sinks until they end.
             node::close_sinks(node.sinks, &config).await;
             node::finish_records(node.recorder).await;
+            telemetry::finish(exporter).await;
             if let Some(cluster) = sealing {
                 cluster.seal(audit).await;
             }

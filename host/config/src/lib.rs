@@ -41,6 +41,7 @@ mod signing;
 mod sink;
 mod sink_kinds;
 mod table;
+mod telemetry_kinds;
 mod values;
 mod view;
 mod webhook_sink;
@@ -58,8 +59,8 @@ pub use problem::{Problem, ProblemOrigin, Problems, TextPosition};
 pub use saved::{recalled, saved};
 pub use settings::{
     Admin, Audit, ClusterSettings, Config, Confinement, Deploy, Events, Identity, JobControl,
-    JobSupplied, Log, Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store, Tenant,
-    Tools, Trace,
+    JobSupplied, Log, Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store, Telemetry,
+    Tenant, Tools, Trace,
 };
 pub use shares::SystemResources;
 pub use signing::{KeyId, SignerKeyError, TrustedKey};

@@ -13,6 +13,7 @@ use crate::{
     module_kinds::{CapabilityKind, InfoKey, List},
     signing::{SignerPublicKey, TrustedKey},
     table::settings,
+    telemetry_kinds::{CollectorUrl, ResourceAttributeKind},
     values::{
         CheckpointSyslog, ConfinementMode, Durability, FuelCount, ModuleOwner, OrderedChannel,
         TenantProcess,
@@ -23,6 +24,7 @@ use peal_core::{
     defaults::HookDefault,
 };
 use peal_model::{ClusterName, NodeName};
+use peal_sinks::WebhookUrl;
 use std::{
     net::SocketAddr,
     num::{NonZeroU32, NonZeroUsize},
@@ -427,6 +429,33 @@ settings! {
     "metrics" metrics: Metrics {
         /// Loopback address at which the metrics are served as text.
         listen "metrics.listen": Option<SocketAddr> = None, Unset("not served", Loopback), "\"127.0.0.1:9464\"";
+    }
+
+    /// Export of traces and metrics by OTLP, the protocol of OpenTelemetry, as protobuf over HTTP. Servers
+    /// of `peal serve` export. A collector that is slow or away delays nothing.
+    "telemetry" telemetry: Telemetry {
+        /// Collector to which traces and metrics go, at `/v1/traces` and `/v1/metrics` below this URL.
+        endpoint "telemetry.endpoint": Option<WebhookUrl> = None, Unset("no export", CollectorUrl), "\"https://collector.example.org:4318\"";
+        /// File with a header field `NAME: VALUE` on each line, such as a token. Only its owner may read
+        /// it. Needs a URL that begins with https://.
+        headers_file "telemetry.headers_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/collector-headers\"";
+        /// Certificates of authorities (PEM) that the collector is verified by, instead of those of the
+        /// system.
+        ca "telemetry.ca": Option<PathBuf> = None, Unset("those of the system", FilePath), "\"/etc/peal/collector-ca.pem\"";
+        /// Time in which the collector must take a batch, in milliseconds.
+        timeout "telemetry.timeout_ms": Duration = Duration::from_secs(10), Millis(1, 600_000), "3000";
+        /// Interval of the metrics, in milliseconds.
+        metrics_interval "telemetry.metrics_interval_ms": Duration = Duration::from_secs(60), Millis(100, DAY), "15000";
+        /// Number of events and decisions of which about one is a trace.
+        sampling_interval "telemetry.sampling_interval": NonZeroU32 = NonZeroU32::MIN, Number(1, MILLION), "100";
+        /// Maximum number of traces that start in a second.
+        max_traces_per_second "telemetry.max_traces_per_second": u32 = 100, Number(0, MILLION), "1000";
+        /// Maximum number of traces that wait for the collector. Further ones are dropped and counted.
+        max_queue_traces "telemetry.max_queue_traces": NonZeroUsize = NonZeroUsize::MIN.saturating_add(2047), Number(1, MILLION), "256";
+        /// Maximum memory of these traces, in bytes.
+        max_queue_bytes "telemetry.max_queue_bytes": usize = 16 * MIB, Number(KIB as u64, TIB), "4194304";
+        /// Attributes `NAME=VALUE` of the server in addition to `service.name` and others.
+        resource_attributes "telemetry.resource_attributes": Vec<String> = Vec::new(), List(ResourceAttributeKind), "[\"deployment.environment.name=production\"]";
     }
 
     /// Deployment of modules to a running server.

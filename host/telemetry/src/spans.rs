@@ -1,0 +1,327 @@
+//! Conversion of measured events and decisions to the spans of a trace.
+use opentelemetry::{
+    InstrumentationScope, KeyValue, Value,
+    trace::{SpanContext, SpanId, SpanKind, Status as SpanStatus, TraceFlags, TraceId, TraceState},
+};
+use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
+use peal_audit::Secrets;
+use peal_core::server::EventOrigin;
+use peal_model::{ChainResult, Event, Info, PolicyOutcome};
+use peal_sandbox::checked_plain;
+use peal_server::{
+    ChainResults, DecisionConclusion, MeasuredCall, MeasuredDecision, MeasuredEvent,
+    MeasuredOutcome, Notice,
+};
+use std::time::SystemTime;
+
+/// Maximum length of a text in an attribute, in bytes; the rest is cut.
+const MAX_TEXT: usize = 256;
+
+/// Text in place of one that may quote a secret.
+const LEFT_OUT: &str = "left out: an info of the request is secret (audit.secret_keys)";
+
+/// Converter of notices.
+#[derive(Debug)]
+pub(crate) struct TraceConverter {
+    ids: RandomIdGenerator,
+    scope: InstrumentationScope,
+    secrets: Secrets,
+}
+
+/// Permission to export what modules and clients wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FreeText {
+    Exported,
+    LeftOut,
+}
+
+/// Span without ids.
+struct SpanDraft {
+    name: String,
+    started: SystemTime,
+    ended: SystemTime,
+    attributes: Vec<KeyValue>,
+    status: SpanStatus,
+}
+
+impl TraceConverter {
+    pub(crate) fn new(secrets: Secrets) -> TraceConverter {
+        TraceConverter {
+            ids: RandomIdGenerator::default(),
+            scope: InstrumentationScope::builder("peal")
+                .with_version(env!("CARGO_PKG_VERSION"))
+                .build(),
+            secrets,
+        }
+    }
+
+    /// Returns the spans of the trace of a notice; empty for a notice without a measurement.
+    pub(crate) fn spans(&self, notice: &Notice) -> Vec<SpanData> {
+        match notice {
+            Notice::Passed {
+                event,
+                results,
+                origin,
+                measured: Some(measured),
+                ..
+            } => self.event(event, results, *origin, *measured),
+            Notice::Decided(decision) => self.decision(decision),
+            _ => Vec::new(),
+        }
+    }
+
+    fn event(
+        &self,
+        event: &Event,
+        results: &[ChainResults],
+        origin: EventOrigin,
+        measured: MeasuredEvent,
+    ) -> Vec<SpanData> {
+        let steps = results.iter().flat_map(|chain| &chain.steps);
+        let free = self.free_text(&event.infos, steps);
+        let mut attributes = vec![
+            text("peal.event.name", &event.code.to_string()),
+            number("peal.event.code", i64::from(event.code.0)),
+            count("peal.event.number", measured.number),
+            KeyValue::new("peal.event.range", event.range.name().to_owned()),
+        ];
+        attributes.extend(
+            event
+                .source
+                .as_ref()
+                .map(|source| text("peal.event.source", &source.to_string())),
+        );
+        attributes.extend(
+            measured
+                .uid
+                .map(|uid| number("peal.event.source.uid", i64::from(uid))),
+        );
+        if let EventOrigin::OtherServer(server) = origin {
+            attributes.push(text("peal.event.origin", &format!("server {}", server.0)));
+        }
+        let root = SpanDraft {
+            name: format!("event {}", name_of(&event.code.to_string())),
+            started: measured.submitted,
+            ended: measured.passed,
+            attributes,
+            status: SpanStatus::Unset,
+        };
+        let calls = results.iter().flat_map(|chain| &chain.calls);
+        self.trace(
+            SpanKind::Internal,
+            root,
+            calls.map(|call| handler(call, free)),
+        )
+    }
+
+    fn decision(&self, decision: &MeasuredDecision) -> Vec<SpanData> {
+        let request = &decision.request;
+        let subject = &request.subject;
+        let hook = subject.hook();
+        let reasons = match &decision.conclusion {
+            DecisionConclusion::Granted(_) => &[],
+            DecisionConclusion::Denied(denied) => denied.reasons.as_slice(),
+        };
+        let infos = [
+            subject.directives(),
+            reasons,
+            subject.log_data().unwrap_or_default(),
+        ];
+        let is_secret = infos.iter().any(|infos| self.secrets.are_in(infos));
+        let free = match self.free_text(subject.infos(), decision.steps.iter()) {
+            FreeText::Exported if !is_secret => FreeText::Exported,
+            _ => FreeText::LeftOut,
+        };
+        let mut attributes = vec![
+            text("peal.hook", hook.name()),
+            count("peal.decision.number", decision.number),
+            count("peal.targets", decision.request.targets.len() as u64),
+        ];
+        attributes.extend(
+            request
+                .requester
+                .as_ref()
+                .map(|proc| text("peal.requester", &proc.to_string())),
+        );
+        attributes.extend(
+            request
+                .identity
+                .map(|identity| number("peal.requester.uid", i64::from(identity.uid))),
+        );
+        match &decision.conclusion {
+            DecisionConclusion::Granted(by) => {
+                attributes.push(KeyValue::new("peal.verdict", "granted"));
+                attributes.push(text("peal.decided_by", &by.to_string()));
+            }
+            DecisionConclusion::Denied(denied) => {
+                attributes.push(KeyValue::new("peal.verdict", "denied"));
+                attributes.push(text("peal.decided_by", &denied.by.to_string()));
+                attributes.push(text("peal.status", &denied.status.to_string()));
+                let reasons = peal_audit::reasons(&denied.reasons);
+                if !reasons.is_empty() {
+                    attributes.push(free.attribute("peal.reason", &reasons));
+                }
+            }
+        }
+        let root = SpanDraft {
+            name: format!("decision {}", hook.name()),
+            started: decision.requested,
+            ended: decision.decided,
+            attributes,
+            status: SpanStatus::Unset,
+        };
+        let calls = decision.calls.iter();
+        self.trace(SpanKind::Server, root, calls.map(|call| policy(call, free)))
+    }
+
+    /// Returns the permission for texts about an event or a request with these infos.
+    fn free_text<'a>(
+        &self,
+        infos: &[Info],
+        mut steps: impl Iterator<Item = &'a ChainResult>,
+    ) -> FreeText {
+        if self.secrets.are_in(infos) || steps.any(|step| self.secrets.are_in(&step.infos)) {
+            FreeText::LeftOut
+        } else {
+            FreeText::Exported
+        }
+    }
+
+    /// Returns the spans of a trace. A failed call makes an error of the whole.
+    fn trace(
+        &self,
+        kind: SpanKind,
+        mut root: SpanDraft,
+        calls: impl Iterator<Item = SpanDraft>,
+    ) -> Vec<SpanData> {
+        let trace = self.ids.new_trace_id();
+        let root_id = self.ids.new_span_id();
+        let mut spans = Vec::new();
+        for call in calls {
+            if let SpanStatus::Error { .. } = call.status {
+                root.status = SpanStatus::error("the call of a module failed");
+            }
+            let id = self.ids.new_span_id();
+            spans.push(self.span(trace, (id, root_id), SpanKind::Internal, call));
+        }
+        spans.insert(0, self.span(trace, (root_id, SpanId::INVALID), kind, root));
+        spans
+    }
+
+    fn span(
+        &self,
+        trace: TraceId,
+        (id, parent): (SpanId, SpanId),
+        kind: SpanKind,
+        draft: SpanDraft,
+    ) -> SpanData {
+        SpanData {
+            span_context: SpanContext::new(
+                trace,
+                id,
+                TraceFlags::SAMPLED,
+                false,
+                TraceState::default(),
+            ),
+            parent_span_id: parent,
+            parent_span_is_remote: false,
+            span_kind: kind,
+            name: draft.name.into(),
+            start_time: draft.started,
+            // The system clock may have been set back in between.
+            end_time: draft.ended.max(draft.started),
+            attributes: draft.attributes,
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: draft.status,
+            instrumentation_scope: self.scope.clone(),
+        }
+    }
+}
+
+impl FreeText {
+    fn attribute(self, key: &'static str, value: &str) -> KeyValue {
+        match self {
+            FreeText::Exported => text(key, value),
+            FreeText::LeftOut => KeyValue::new(key, LEFT_OUT),
+        }
+    }
+}
+
+fn handler(call: &MeasuredCall, free: FreeText) -> SpanDraft {
+    let mut draft = call_span("handler", call, free);
+    draft.attributes.push(text("peal.handler", &call.name));
+    draft
+}
+
+fn policy(call: &MeasuredCall, free: FreeText) -> SpanDraft {
+    let mut draft = call_span("policy", call, free);
+    draft.attributes.push(text("peal.policy", &call.name));
+    draft
+}
+
+fn call_span(role: &str, call: &MeasuredCall, free: FreeText) -> SpanDraft {
+    let mut attributes = vec![
+        text("peal.owner", &call.owner.to_string()),
+        KeyValue::new("peal.module.digest", call.digest.to_string()),
+    ];
+    attributes.extend(call.fuel.map(|fuel| count("peal.fuel", fuel)));
+    let mut status = SpanStatus::Unset;
+    match &call.outcome {
+        MeasuredOutcome::Handler(returned) => {
+            attributes.push(text("peal.status", &returned.to_string()));
+        }
+        MeasuredOutcome::Policy(outcome) => {
+            let word = match outcome {
+                PolicyOutcome::Pass => "pass",
+                PolicyOutcome::Grant => "grant",
+                PolicyOutcome::Deny(_) => "deny",
+            };
+            attributes.push(KeyValue::new("peal.outcome", word));
+            if let PolicyOutcome::Deny(denial) = outcome {
+                attributes.push(text("peal.status", &denial.to_string()));
+            }
+        }
+        MeasuredOutcome::Failed(failure) => {
+            attributes.push(text("peal.status", &failure.status.to_string()));
+            attributes.extend(
+                failure
+                    .limit
+                    .map(|limit| KeyValue::new("peal.limit", limit.name())),
+            );
+            status = SpanStatus::error(match free {
+                FreeText::Exported => checked_plain(&failure.reason, MAX_TEXT),
+                FreeText::LeftOut => LEFT_OUT.to_owned(),
+            });
+        }
+    }
+    let span_end = call.started.checked_add(call.time);
+    SpanDraft {
+        name: format!("{role} {}", name_of(&call.name)),
+        started: call.started,
+        ended: span_end.unwrap_or(call.started),
+        attributes,
+        status,
+    }
+}
+
+/// Returns a name for a span.
+fn name_of(name: &str) -> String {
+    checked_plain(name, MAX_TEXT)
+}
+
+/// Returns an attribute with a text that a client or module may have written.
+fn text(key: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(key, checked_plain(value, MAX_TEXT))
+}
+
+fn number(key: &'static str, value: i64) -> KeyValue {
+    KeyValue::new(key, value)
+}
+
+/// Returns an attribute with a number, which OTLP bounds to 63 bits.
+fn count(key: &'static str, value: u64) -> KeyValue {
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    KeyValue::new(key, Value::I64(value))
+}
