@@ -18,6 +18,7 @@ pub mod libpmix;
 pub mod memory_state;
 pub mod mpi;
 pub mod nats_site;
+pub mod otlp_receiver;
 pub mod processes;
 pub mod projects;
 pub mod raw_client;

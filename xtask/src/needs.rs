@@ -228,6 +228,14 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
             ),
         ),
         need(
+            "otlp_collector",
+            "needs a collector of OpenTelemetry's protocol (`cargo xtask test-servers`; PyPI: rotel)",
+            runs(
+                test_servers::otlp_collector(&test_servers).as_os_str(),
+                &["--version"],
+            ),
+        ),
+        need(
             "script",
             "needs the program script (Debian: bsdutils)",
             runs("script", &["--version"]),

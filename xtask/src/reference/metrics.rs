@@ -1,5 +1,5 @@
 //! Reference page of metrics, from `peal stats --json` of a server that measures everything: it has
-//! a store, an audit trail, sinks, a cluster, and a module that reaches a limit.
+//! a store, an audit trail, sinks, a cluster, a collector, and a module that reaches a limit.
 use super::cell;
 use crate::command::run_quietly;
 use anyhow::{Context, Result, bail, ensure};
@@ -16,6 +16,9 @@ use std::{
 
 /// Time limit until the server answers and the module was called.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Collector of the server's telemetry, which does not run.
+const COLLECTOR: &str = "http://127.0.0.1:1";
 
 /// NATS server of the server's cluster, which does not run.
 const NATS_SERVER: &str = "tls://127.0.0.1:1";
@@ -38,7 +41,7 @@ pub fn page(root: &Path) -> Result<String> {
     );
     let mut page = String::from(
         "# Metrics\n\nGenerated from a server's `peal stats --json` by `cargo xtask docs`. `metrics.listen` serves the same numbers to Prometheus, as OpenMetrics: \
-         counters end in `_total` there. Metrics of the store, the audit trail, sinks and the cluster exist where these are configured.\n\n\
+         counters end in `_total` there. Metrics of the store, the audit trail, sinks, the cluster and telemetry exist where these are configured.\n\n\
          | metric | kind | unit | labels | meaning |\n|---|---|---|---|---|\n",
     );
     for family in &families {
@@ -97,6 +100,7 @@ impl ReferenceServer {
             "[store]\npath = \"store.db\"\n[audit]\npath = \"audit.db\"\non_failure = \"continue\"\n\
              [cluster]\nname = \"site\"\nnode = \"n1\"\nservers = [\"{NATS_SERVER}\"]\n\
              credentials = \"cluster/nodes/n1/node.seed\"\nca = \"cluster/ca.pem\"\n\
+             [telemetry]\nendpoint = \"{COLLECTOR}\"\n\
              [[sink]]\nname = \"board\"\nfile.path = {:?}\n\
              [[module]]\nname = \"complete\"\npath = {module:?}\nevent_classes = \"both\"\nlimits.host_calls = 1\n",
             dir.join("board.log")
