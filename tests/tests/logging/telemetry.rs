@@ -1,6 +1,9 @@
 //! Telemetry of `peal serve`: the traces of events and decisions, and the metrics, as a receiver and a
 //! real collector get them.
-use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
+use opentelemetry_proto::tonic::{
+    metrics::v1::Metric,
+    trace::v1::{Span, status::StatusCode},
+};
 use peal_client::Client;
 use peal_model::{Info, Proc, Range, Rank, Status, Value, code, key};
 use peal_needs::needs;
@@ -177,59 +180,35 @@ async fn exported_metrics_equal_those_of_stats() {
     for _ in 0..5 {
         raise(&client).await;
     }
-    let sum = |name: &str| {
-        let metrics = receiver.metrics();
-        let metric = metrics.iter().find(|metric| metric.name == name)?;
-        Some(samples(metric).1.values().sum::<f64>())
+    let stats = || -> serde_json::Value {
+        serde_json::from_str(&server.tell(&["stats", "--json"])).unwrap()
     };
-    until("the metrics arrive after all calls", || {
-        sum("peal_requests_denied") == Some(5.0) && sum("peal_module_limit_hits") == Some(5.0)
-    });
-    let stats: serde_json::Value =
-        serde_json::from_str(&server.tell(&["stats", "--json"])).unwrap();
     // These do not change while the server is idle.
-    let stable = [
-        "peal_connections_accepted",
-        "peal_jobs",
-        "peal_chain_runs",
-        "peal_decisions",
-        "peal_requests_denied",
-        "peal_module_calls",
-        "peal_module_failures",
-        "peal_module_fuel",
-        "peal_module_call_seconds",
-        "peal_module_limit_hits",
-        "process_start_time_seconds",
-    ];
-    let exported: BTreeMap<String, _> = receiver
-        .metrics()
-        .into_iter()
-        .map(|metric| (metric.name.clone(), metric))
-        .collect();
-    let families = stats["families"].as_array().unwrap();
+    until("the exported numbers equal those of stats", || {
+        let (stats, exported) = (stats(), exported(&receiver));
+        let equals = |name: &&str| {
+            let found = exported.get(*name).map(|metric| samples(metric).1);
+            let wanted = wanted(family(&stats, name).unwrap());
+            !wanted.is_empty() && found == Some(wanted)
+        };
+        STABLE.iter().all(equals)
+    });
+    let (stats, exported) = (stats(), exported(&receiver));
+    let calls = &samples(&exported["peal_module_calls"]).1;
+    assert_eq!(
+        calls.values().filter(|number| **number == 5.0).count(),
+        3,
+        "{calls:?}"
+    );
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let mut compared = 0;
-    for family in families {
+    for family in stats["families"].as_array().unwrap() {
         let name = text(&family["name"]);
-        let is_info = family["kind"] == "info";
-        let wanted: BTreeMap<Attributes, f64> = family["samples"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|sample| {
-                let labels = sample["labels"].as_object().into_iter().flatten();
-                let labels = labels.map(|(key, value)| (key.clone(), text(value)));
-                (labels.collect(), sample["value"].as_f64().unwrap())
-            })
-            .collect();
-        if wanted.is_empty() {
+        if wanted(family).is_empty() {
             continue;
         }
-        let metric = &exported[&if is_info {
-            format!("{name}_info")
-        } else {
-            name.clone()
-        }];
+        let is_info = family["kind"] == "info";
+        let suffix = if is_info { "_info" } else { "" };
+        let metric = &exported[&format!("{name}{suffix}")];
         assert_eq!(metric.description, text(&family["help"]));
         let unit = match &*text(&family["unit"]) {
             "seconds" => "s",
@@ -237,17 +216,51 @@ async fn exported_metrics_equal_those_of_stats() {
             _ => "",
         };
         assert_eq!(metric.unit, unit, "{name}");
-        let (is_counter, found) = samples(metric);
-        assert_eq!(is_counter, family["kind"] == "counter", "{name}");
-        if stable.contains(&&*name) {
-            assert_eq!(found, wanted, "{name}");
-            compared += 1;
-        }
+        assert_eq!(samples(metric).0, family["kind"] == "counter", "{name}");
     }
-    assert_eq!(compared, stable.len());
-    // The endpoint has the same names.
-    let log = server.tell(&["stats"]);
-    assert!(log.contains("peal_telemetry_traces_exported"), "{log}");
+    assert!(family(&stats, "peal_telemetry_traces_exported").is_some());
+}
+
+/// Metrics that do not change while a server is idle.
+const STABLE: [&str; 11] = [
+    "peal_connections_accepted",
+    "peal_jobs",
+    "peal_chain_runs",
+    "peal_decisions",
+    "peal_requests_denied",
+    "peal_module_calls",
+    "peal_module_failures",
+    "peal_module_fuel",
+    "peal_module_call_seconds",
+    "peal_module_limit_hits",
+    "process_start_time_seconds",
+];
+
+fn exported(receiver: &OtlpReceiver) -> BTreeMap<String, Metric> {
+    let metrics = receiver.metrics().into_iter();
+    metrics
+        .map(|metric| (metric.name.clone(), metric))
+        .collect()
+}
+
+fn family<'a>(stats: &'a serde_json::Value, name: &str) -> Option<&'a serde_json::Value> {
+    let families = stats["families"].as_array().unwrap();
+    families.iter().find(|family| family["name"] == name)
+}
+
+/// Returns the samples of a family in the output of `peal stats --json`.
+fn wanted(family: &serde_json::Value) -> BTreeMap<Attributes, f64> {
+    let sample = |sample: &serde_json::Value| {
+        let labels = sample["labels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()));
+        (labels.collect(), sample["value"].as_f64().unwrap())
+    };
+    family["samples"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(sample)
+        .collect()
 }
 
 #[needs(prepared, landlock)]
@@ -408,10 +421,8 @@ async fn server_without_collector_serves_and_warns_once() {
     let failures = || -> u64 {
         let stats: serde_json::Value =
             serde_json::from_str(&server.tell(&["stats", "--json"])).unwrap();
-        let families = stats["families"].as_array().unwrap();
-        let name = "peal_telemetry_export_failures";
-        let family = families.iter().find(|family| family["name"] == name);
-        family.unwrap()["samples"][0]["value"].as_u64().unwrap()
+        let family = family(&stats, "peal_telemetry_export_failures").unwrap();
+        family["samples"][0]["value"].as_u64().unwrap()
     };
     until("several posts have failed", || failures() > 3);
     drop(client);

@@ -325,7 +325,7 @@ impl Authority {
 }
 
 #[test]
-fn collector_gets_token_by_tls_and_with_foreign_certificate_nothing() {
+fn collector_gets_token_by_tls_and_impostor_gets_nothing() {
     let (own, foreign) = (Authority::new(), Authority::new());
     let headers = own.pem.with_file_name("headers");
     fs::write(&headers, "Authorization: Bearer token-123\nX-Scope: peal\n").unwrap();

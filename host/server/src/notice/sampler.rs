@@ -39,15 +39,16 @@ impl TraceSampler {
 
     /// Returns true if the next event or decision is to be measured.
     pub(crate) fn take(&self) -> bool {
-        self.take_at(self.began.elapsed().as_secs())
+        self.take_at(|| self.began.elapsed().as_secs())
     }
 
-    fn take_at(&self, second: u64) -> bool {
+    /// Returns true if the next one is to be measured. The second is needed of those that are selected.
+    fn take_at(&self, second: impl FnOnce() -> u64) -> bool {
         let number = self.seen.fetch_add(1, Ordering::Relaxed);
         if !scattered(number).is_multiple_of(u64::from(self.interval.get())) {
             return false;
         }
-        let second = second << 32;
+        let second = second() << 32;
         let next = |window: u64| {
             let used = if window & !u64::from(u32::MAX) == second {
                 window & u64::from(u32::MAX)
@@ -88,7 +89,7 @@ mod tests {
         let sampler = sampler(10, u32::MAX);
         let mut taken = [0, 0];
         for number in 0..20_000 {
-            taken[number % 2] += usize::from(sampler.take_at(0));
+            taken[number % 2] += usize::from(sampler.take_at(|| 0));
         }
         assert!(
             taken.iter().all(|taken| (800..1200).contains(taken)),
@@ -101,7 +102,7 @@ mod tests {
     fn samples_of_a_second_are_bounded_and_others_counted() {
         let sampler = sampler(1, 3);
         for second in [0, 1, 7] {
-            let taken = (0..10).filter(|_| sampler.take_at(second)).count();
+            let taken = (0..10).filter(|_| sampler.take_at(|| second)).count();
             assert_eq!(taken, 3, "second {second}");
         }
         assert_eq!(sampler.skipped(), 21);
