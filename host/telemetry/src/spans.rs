@@ -6,7 +6,7 @@ use opentelemetry::{
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
 use peal_audit::Secrets;
 use peal_core::server::EventOrigin;
-use peal_model::{ChainResult, Event, Info, PolicyOutcome};
+use peal_model::{ChainResult, Event, Info, PolicyOutcome, Status};
 use peal_sandbox::checked_plain;
 use peal_server::{
     ChainResults, DecisionConclusion, MeasuredCall, MeasuredDecision, MeasuredEvent,
@@ -80,7 +80,7 @@ impl TraceConverter {
         let steps = results.iter().flat_map(|chain| &chain.steps);
         let free = self.free_text(&event.infos, steps);
         let mut attributes = vec![
-            text("peal.event.name", &event.code.to_string()),
+            text("peal.event.name", &status_name(event.code)),
             number("peal.event.code", i64::from(event.code.0)),
             count("peal.event.number", measured.number),
             KeyValue::new("peal.event.range", event.range.name().to_owned()),
@@ -100,7 +100,7 @@ impl TraceConverter {
             attributes.push(text("peal.event.origin", &format!("server {}", server.0)));
         }
         let root = SpanDraft {
-            name: format!("event {}", name_of(&event.code.to_string())),
+            name: format!("event {}", name_of(&status_name(event.code))),
             started: measured.submitted,
             ended: measured.passed,
             attributes,
@@ -156,7 +156,7 @@ impl TraceConverter {
             DecisionConclusion::Denied(denied) => {
                 attributes.push(KeyValue::new("peal.verdict", "denied"));
                 attributes.push(text("peal.decided_by", &denied.by.to_string()));
-                attributes.push(text("peal.status", &denied.status.to_string()));
+                attributes.push(text("peal.status", &status_name(denied.status)));
                 let reasons = peal_audit::reasons(&denied.reasons);
                 if !reasons.is_empty() {
                     attributes.push(free.attribute("peal.reason", &reasons));
@@ -270,7 +270,7 @@ fn call_span(role: &str, call: &MeasuredCall, free: FreeText) -> SpanDraft {
     let mut status = SpanStatus::Unset;
     match &call.outcome {
         MeasuredOutcome::Handler(returned) => {
-            attributes.push(text("peal.status", &returned.to_string()));
+            attributes.push(text("peal.status", &status_name(*returned)));
         }
         MeasuredOutcome::Policy(outcome) => {
             let word = match outcome {
@@ -280,11 +280,11 @@ fn call_span(role: &str, call: &MeasuredCall, free: FreeText) -> SpanDraft {
             };
             attributes.push(KeyValue::new("peal.outcome", word));
             if let PolicyOutcome::Deny(denial) = outcome {
-                attributes.push(text("peal.status", &denial.to_string()));
+                attributes.push(text("peal.status", &status_name(*denial)));
             }
         }
         MeasuredOutcome::Failed(failure) => {
-            attributes.push(text("peal.status", &failure.status.to_string()));
+            attributes.push(text("peal.status", &status_name(failure.status)));
             attributes.extend(
                 failure
                     .limit
@@ -304,6 +304,13 @@ fn call_span(role: &str, call: &MeasuredCall, free: FreeText) -> SpanDraft {
         attributes,
         status,
     }
+}
+
+/// Returns the name of a status, or its number.
+fn status_name(status: Status) -> String {
+    status
+        .name()
+        .map_or_else(|| status.0.to_string(), str::to_owned)
 }
 
 /// Returns a name for a span.
