@@ -25,7 +25,7 @@ use peal_server::{
     Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
     admin::{
         AdminChannel, AdminParts, AdminReply, ModuleCall, ProcessCommand, ReloadReport,
-        ServerPhase, SocketClaim,
+        ServerPhase, SocketClaim, WatcherLimits,
     },
 };
 use rustix::process::{geteuid, set_parent_process_death_signal};
@@ -237,6 +237,11 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let parts = AdminParts {
             group,
             max_jobs: config.admin.max_jobs,
+            watchers: WatcherLimits {
+                max: config.admin.max_watchers,
+                max_per_user: config.admin.watchers_per_user(),
+                recent_entries: config.admin.max_recent_entries,
+            },
             handle: node.server.handle(),
             host: node.host.clone(),
             uri: uri.clone(),

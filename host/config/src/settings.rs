@@ -408,6 +408,15 @@ settings! {
         group "admin.group": Option<String> = None, Unset("none", UnixGroupName), "\"wheel\"";
         /// Maximum number of registered jobs.
         max_jobs "admin.max_jobs": usize = 4096, Number(0, MILLION), "64";
+        /// Maximum number of watchers (`peal top`, `peal event watch`). One eighth of them is reserved
+        /// for root and the server's user.
+        max_watchers "admin.max_watchers": usize = 64, Number(0, 4096), "16";
+        /// Maximum number of watchers of one user. Root and the server's user are exempt.
+        max_watchers_per_user "admin.max_watchers_per_user": Option<usize> = None,
+            Unset("an eighth of admin.max_watchers", Number(0, 4096)), "2";
+        /// Maximum number of denials, and of events with their passage through the chains, that are
+        /// kept for watchers (`peal top`). A watcher that reads more slowly is told how many it missed.
+        max_recent_entries "admin.max_recent_entries": usize = 512, Number(1, 65_536), "64";
     }
 
     /// Jobs of other launchers, such as Slurm and mpirun, that use Peal's libpmix.so.2.

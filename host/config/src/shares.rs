@@ -2,7 +2,7 @@
 use crate::{
     document::Origins,
     problem::Problem,
-    settings::{Config, Events, Log, Policy, Publish, Server, Store, Tools},
+    settings::{Admin, Config, Events, Log, Policy, Publish, Server, Store, Tools},
 };
 
 /// Divisor that gives the default share of one user of all connections and tools.
@@ -99,6 +99,15 @@ impl Tools {
         self.max_connections_per_user
             // At least one: zero would lock out the tools of every user.
             .unwrap_or((self.max_connections / PART).max(1))
+    }
+}
+
+impl Admin {
+    /// Returns the watchers that one user may have.
+    pub fn watchers_per_user(&self) -> usize {
+        self.max_watchers_per_user
+            // At least one: zero would lock out every user.
+            .unwrap_or((self.max_watchers / 8).max(1))
     }
 }
 
@@ -247,8 +256,9 @@ pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources)
 }
 
 /// Returns the bounds of shares by their totals.
-fn totals(config: &Config) -> [Bound; 22] {
+fn totals(config: &Config) -> [Bound; 23] {
     let Config {
+        admin,
         server,
         tools,
         events,
@@ -286,6 +296,12 @@ fn totals(config: &Config) -> [Bound; 22] {
             tools.per_user(),
             "tools.max_connections",
             tools.max_connections,
+        ),
+        at_most(
+            "admin.max_watchers_per_user",
+            admin.watchers_per_user(),
+            "admin.max_watchers",
+            admin.max_watchers,
         ),
         Bound {
             key: "server.max_partial_frame_bytes_per_user",

@@ -330,6 +330,11 @@ impl TrackedJob {
         census
     }
 
+    /// Returns the phases of the procs of this node, in the order of their ranks.
+    pub(crate) fn phases(&self) -> impl Iterator<Item = (Rank, ProcPhase)> {
+        self.procs.iter().map(|(rank, phase)| (*rank, *phase))
+    }
+
     /// Records that a rank was started as a process, for the first time or again.
     pub(crate) fn started(&mut self, rank: Rank, pid: u32) {
         let starts = self.starts.entry(rank).or_default();

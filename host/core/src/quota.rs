@@ -113,6 +113,8 @@ quotas! {
     AuditCallBytes "audit_call_bytes", "audit.max_call_percent_per_user", Some("audit.max_bytes"), Exempt;
     /// CPU time of the processes of the user's modules, in milliseconds. It is shared by weights.
     GuestCpu "guest_cpu_ms", "tenant.cpu_weight", None, AsUsers;
+    /// Watchers of events and of the activity.
+    Watchers "watchers", "admin.max_watchers_per_user", Some("admin.max_watchers"), Exempt;
     /// Bytes of the entries in job records.
     RecordBytes "record_bytes", "store.max_record_bytes_per_user", Some("store.max_record_bytes"), AsUsers;
 }

@@ -6,6 +6,7 @@ use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
 use peal_sandbox::Sink;
 use peal_server::{
     Metrics,
+    admin::ActivitySink,
     metrics::{Amount, MetricFamily, MetricKind, MetricSample, Unit},
 };
 use peal_sinks::{
@@ -149,7 +150,23 @@ impl Sink for JobRecords {
 pub fn show_sinks(metrics: &Metrics, sinks: Arc<Sinks>) {
     let queues = sinks.clone();
     metrics.show_quotas(move |report| show_use(report, &queues));
+    let states = sinks.clone();
+    metrics.show_sinks(move || states.health().iter().map(activity).collect());
     metrics.show(move || families(&sinks.health()));
+}
+
+/// Returns the state of a sink for watchers.
+fn activity((name, health): (&String, &SinkHealth)) -> ActivitySink {
+    ActivitySink {
+        name: name.clone(),
+        queued: health.queued,
+        queued_bytes: health.queued_bytes,
+        delivered: health.delivered,
+        refused: health.refused,
+        retried: health.retried,
+        dropped: health.given_up,
+        unreachable: health.link == PeerReachability::Lost,
+    }
 }
 
 /// Adds the CPU times of users' processes to what a server shows of each user.

@@ -468,6 +468,13 @@ impl Actor {
                 let _ = reply_to.send(self.state.jobs().collect());
                 Vec::new()
             }
+            ActorMessage::JobsWithProcs {
+                max_procs,
+                reply_to,
+            } => {
+                let _ = reply_to.send(self.jobs_with_procs(max_procs));
+                Vec::new()
+            }
             ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
             ActorMessage::RemoveIdleJob { nspace, done } => {
                 // Checked and removed in one message, so that no proc connects in between.

@@ -4,6 +4,7 @@ use crate::{
     chains::TerminationReply,
     handler_requests::HandlerRequest,
     hosted::Hosted,
+    jobs::JobProcs,
     node_data::{self, NodeData},
     notice::RequestedTermination,
     process_watch::TooManyProcesses,
@@ -179,6 +180,11 @@ pub(crate) enum ActorMessage {
         done: oneshot::Sender<()>,
     },
     Jobs(oneshot::Sender<Vec<JobProgress>>),
+    /// Returns the jobs with this number of procs at most.
+    JobsWithProcs {
+        max_procs: usize,
+        reply_to: oneshot::Sender<Vec<JobProcs>>,
+    },
     RemoveJob(Nspace),
     RemoveIdleJob {
         nspace: Nspace,
@@ -332,6 +338,17 @@ impl ServerHandle {
     pub async fn jobs(&self) -> Option<Vec<JobProgress>> {
         let (reply_to, jobs) = oneshot::channel();
         self.send(ActorMessage::Jobs(reply_to));
+        jobs.await.ok()
+    }
+
+    /// Returns the jobs, in the order of their names, with this number of procs at most. Returns `None`
+    /// if the server has stopped.
+    pub(crate) async fn jobs_with_procs(&self, max_procs: usize) -> Option<Vec<JobProcs>> {
+        let (reply_to, jobs) = oneshot::channel();
+        self.send(ActorMessage::JobsWithProcs {
+            max_procs,
+            reply_to,
+        });
         jobs.await.ok()
     }
 

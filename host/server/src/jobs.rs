@@ -1,12 +1,15 @@
 //! Addition and removal of jobs, their processes and process sets, as the host environment reports
 //! them.
-use crate::{actor::Actor, handle::AddJobError, process_watch::TooManyProcesses};
+use crate::{
+    actor::Actor, handle::AddJobError, host_environment::ProcessLookup,
+    process_watch::TooManyProcesses,
+};
 use peal_core::{
-    job::{JobSpec, ProcPhase},
+    job::{JobProgress, JobSpec, ProcPhase},
     psets::PsetError,
     server::Action,
 };
-use peal_model::{Info, Nspace, Proc, Text, Value, code, key};
+use peal_model::{Info, Nspace, Proc, Rank, Text, Value, code, key};
 use std::{
     collections::BTreeMap,
     os::fd::OwnedFd,
@@ -15,7 +18,47 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+/// Job with procs of this node.
+#[derive(Debug)]
+pub(crate) struct JobProcs {
+    /// Job and the numbers of its procs.
+    pub(crate) progress: JobProgress,
+    /// Procs in the order of their ranks.
+    pub(crate) procs: Vec<LocalProc>,
+}
+
+/// Proc of this node.
+#[derive(Debug)]
+pub(crate) struct LocalProc {
+    pub(crate) rank: Rank,
+    pub(crate) phase: ProcPhase,
+    /// Process id, if the host environment knows the process and it runs.
+    pub(crate) pid: Option<u32>,
+}
+
 impl Actor {
+    /// Returns the jobs with this number of procs at most.
+    pub(crate) fn jobs_with_procs(&self, max_procs: usize) -> Vec<JobProcs> {
+        let mut room = max_procs;
+        let jobs = self.state.jobs().map(|progress| {
+            let nspace = &progress.spec.nspace;
+            let phases = self.state.phases_of(nspace).take(room);
+            let procs: Vec<LocalProc> = phases
+                .map(|(rank, phase)| LocalProc {
+                    rank,
+                    phase,
+                    pid: match self.host.process_of(&Proc::new(nspace.clone(), rank)) {
+                        ProcessLookup::Running(pid) => Some(pid),
+                        ProcessLookup::Unknown | ProcessLookup::Ended => None,
+                    },
+                })
+                .collect();
+            room = room.saturating_sub(procs.len());
+            JobProcs { progress, procs }
+        });
+        jobs.collect()
+    }
+
     /// Registers a job with the state, which tells other servers.
     pub(crate) fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
         // Sorted, so that a job is found quickly.

@@ -5,6 +5,7 @@
 //! [`HostEnvironment`], to the [`ServerTransport`](peal_cluster::ServerTransport), or to the hosted chains, which run on guest
 //! threads and never on tokio's.
 
+mod activity;
 mod actor;
 pub mod admin;
 mod admission;
@@ -58,6 +59,7 @@ mod upcalls;
 mod user_pace;
 mod user_shares;
 
+pub use activity::HandlerRun;
 pub use chains::{
     ChainCompletion, ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler,
     RegisteredHandler, StandaloneChain,

@@ -18,6 +18,7 @@ pub mod partial_frames;
 pub mod port_reuse;
 pub mod silent_sockets;
 pub mod trail;
+pub mod watchers;
 
 use anyhow::{Context, Result};
 use peal_model::{Nspace, Proc, Rank};

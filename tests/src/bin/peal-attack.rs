@@ -23,6 +23,7 @@
 //! - `peal-attack log-flood SERVER CHANNEL CONNECTIONS OPEN` logs more than a channel writes.
 //! - `peal-attack log SERVER JOB CHANNEL COUNT` is the victim of `log-flood`.
 //! - `peal-attack silent-calls SOCKET COUNT` calls the admin socket and sends nothing.
+//! - `peal-attack watchers SOCKET COUNT` watches the activity at the admin socket and reads nothing.
 //! - `peal-attack decision-flood SERVER CONNECTIONS OPEN` requests more than policies decide about.
 //! - `peal-attack decide-beside SERVER COUNT` is the victim of `decision-flood`.
 //! - `peal-attack install-components DIRECTORY BASE COUNT` installs modules that take long to
@@ -53,7 +54,7 @@ use anyhow::{Context, Result, bail};
 use peal_tests::attacks::{
     admin_calls, beside, borrowed_groups, connecting, decision_flood, forwarded, held_resources,
     job_records, large_components, log_flood, long_messages, many_tools, module_bombs,
-    parked_values, partial_frames, port_reuse, silent_sockets, trail,
+    parked_values, partial_frames, port_reuse, silent_sockets, trail, watchers,
 };
 use std::env;
 
@@ -72,6 +73,9 @@ fn main() -> Result<()> {
         ),
         ["silent-calls", socket, count] => {
             admin_calls::attack(socket.as_ref(), count.parse().context("COUNT")?)
+        }
+        ["watchers", socket, count] => {
+            watchers::attack(socket.as_ref(), count.parse().context("COUNT")?)
         }
         ["decision-flood", server, connections, open] => decision_flood::flood(
             server.parse().context("SERVER")?,

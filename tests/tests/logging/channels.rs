@@ -14,7 +14,10 @@ use peal_sandbox::{
 use peal_server::{
     HostEnvironment, Hosted, HostedChannels, InProcessNetwork, Notices, ServerSettings,
     UpcallFuture,
-    admin::{self, AdminChannel, AdminParts, AdminReply, AdminRequest, NewJob, SocketClaim},
+    admin::{
+        self, AdminChannel, AdminParts, AdminReply, AdminRequest, NewJob, SocketClaim,
+        WatcherLimits,
+    },
 };
 use peal_tests::{
     Done, c_program, guest,
@@ -534,6 +537,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     let parts = AdminParts {
         group: None,
         max_jobs: 1,
+        watchers: WatcherLimits::default(),
         handle: node.server.handle(),
         host,
         uri: node.server.uri().clone(),

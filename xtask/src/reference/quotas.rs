@@ -181,6 +181,14 @@ fn bound(quota: Quota) -> Bound {
                 "tests/tests/security/tenants.rs::processor_time_and_records_are_shown_for_each_user",
             ],
         ),
+        Quota::Watchers => (
+            "watchers (`peal top`, `peal event watch`)",
+            "the watcher is refused",
+            &[
+                "host/server/src/admin/watcher_shares.rs::watchers_of_one_user_leave_room_for_others_and_root",
+                "tests/tests/commands/top.rs::thousand_watchers_of_a_user_are_refused_beyond_share",
+            ],
+        ),
         Quota::RecordBytes => (
             "entries of job records",
             "entries of the user's ended jobs are removed; then further ones are counted only",

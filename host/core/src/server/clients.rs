@@ -9,7 +9,8 @@ use crate::{
     targets::JobRanks,
 };
 use peal_model::{
-    Event, JobInfo, Nspace, Proc, Reply, TargetProc, Text, UnixGroup, UserIdentity, code, rank,
+    Event, JobInfo, Nspace, Proc, Rank, Reply, TargetProc, Text, UnixGroup, UserIdentity, code,
+    rank,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -213,6 +214,14 @@ impl ClientTable {
     /// Returns the progress of all jobs, in the order of their names.
     pub(super) fn progress(&self) -> impl Iterator<Item = JobProgress> {
         self.jobs.values().map(TrackedJob::progress)
+    }
+
+    /// Returns the phases of a job's procs of this node, in the order of their ranks.
+    pub(super) fn phases_of(&self, nspace: &Nspace) -> impl Iterator<Item = (Rank, ProcPhase)> {
+        self.jobs
+            .get(nspace)
+            .into_iter()
+            .flat_map(TrackedJob::phases)
     }
 
     /// Returns the ranks of a job.

@@ -78,8 +78,8 @@ pub use groups::GroupStatus;
 use monitors::Monitors;
 pub use monitors::{FileSeen, Monitoring, UsageFound};
 use peal_model::{
-    Event, Hook, Info, NamedProcs, Nspace, Proc, Query, Reply, Request, Status, Text, UserIdentity,
-    Value, code, key,
+    Event, Hook, Info, NamedProcs, Nspace, Proc, Query, Rank, Reply, Request, Status, Text,
+    UserIdentity, Value, code, key,
 };
 use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
@@ -205,6 +205,11 @@ impl ServerState {
     /// Returns the progress of all jobs, in the order of their names.
     pub fn jobs(&self) -> impl Iterator<Item = JobProgress> {
         self.clients.progress()
+    }
+
+    /// Returns the phases of a job's procs of this node, in the order of their ranks.
+    pub fn phases_of(&self, nspace: &Nspace) -> impl Iterator<Item = (Rank, ProcPhase)> {
+        self.clients.phases_of(nspace)
     }
 
     /// Returns the counters.

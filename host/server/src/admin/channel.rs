@@ -2,12 +2,15 @@
 //! number, size and time.
 use super::{
     access::{AdminAccess, Caller},
+    activity_watcher::ActivityWatcher,
     dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
     protocol::{AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
+    watcher_shares::WatcherKind,
 };
 use crate::{
+    activity::ActivityViewer,
     client_writer::Behind,
     fair_semaphore::{FairPermit, FairSemaphore},
     request_pacer::RequestPacer,
@@ -20,7 +23,10 @@ use std::{
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::UnixStream,
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     task::{JoinHandle, JoinSet},
 };
@@ -182,7 +188,8 @@ async fn listen(socket: AdminSocket, dispatcher: Arc<AdminDispatcher>, access: A
     let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
     let mut phase = dispatcher.phase.subscribe();
     let mut calls = JoinSet::new();
-    let most = CONNECTIONS + OTHER_CONNECTIONS + REFUSED + WAITING;
+    let watchers = dispatcher.parts.watchers.max;
+    let most = CONNECTIONS + OTHER_CONNECTIONS + REFUSED + WAITING + watchers;
     loop {
         tokio::select! {
             accepted = socket.listener.accept(), if calls.len() < most => match accepted {
@@ -258,27 +265,44 @@ async fn serve(
         return write_reply(&mut writer, &AdminReply::Refused { reason }).await;
     };
     let (admins, has_group) = (access.admins(), access.has_group());
+    let kind = if access.is_own(caller) {
+        WatcherKind::Own
+    } else {
+        WatcherKind::Other
+    };
     // The lookup of groups may wait for a directory service.
     let allows = move || access.allows(caller);
     if !tokio::task::spawn_blocking(allows).await.unwrap_or(false) {
         let start = tokio::time::Instant::now();
-        let reply = match read_request(&mut reader).await {
+        let AdminResult { reply, then } = match read_request(&mut reader).await {
             Ok(AdminRequest::Users) => {
-                AdminReply::Users(dispatcher.quotas().await.of_user(caller.uid))
+                AdminReply::Users(dispatcher.quotas().await.of_user(caller.uid)).into()
+            }
+            Ok(AdminRequest::Activity { interval_ms }) => {
+                let viewer = ActivityViewer::User(caller.uid);
+                dispatcher.watch_activity((caller.uid, kind), viewer, interval_ms)
             }
             Ok(_) | Err(_) => {
                 let reason = refused(caller, &admins, has_group);
                 note_refusal(caller, dispatcher, refusals);
-                AdminReply::Refused { reason }
+                AdminReply::Refused { reason }.into()
             }
         };
         write_reply(&mut writer, &reply).await;
-        drop((reader, writer));
-        // The caller has its reply. The permit stays taken for a while.
-        return tokio::time::sleep_until(start + LEAST_TIME).await;
+        let AfterReply::Activity(watcher) = then else {
+            drop((reader, writer));
+            // The caller has its reply. The permit stays taken for a while.
+            return tokio::time::sleep_until(start + LEAST_TIME).await;
+        };
+        tokio::time::sleep_until(start + LEAST_TIME).await;
+        drop(permit);
+        return send_further(AfterReply::Activity(watcher), dispatcher, reader, writer).await;
     }
     let (verb, AdminResult { reply, then }) = match read_request(&mut reader).await {
-        Ok(call) => (call.to_string(), dispatcher.answer(caller, call).await),
+        Ok(call) => (
+            call.to_string(),
+            dispatcher.answer(caller, kind, call).await,
+        ),
         Err(reason) => (
             "(not understood)".to_owned(),
             AdminReply::Refused { reason }.into(),
@@ -290,21 +314,35 @@ async fn serve(
     // A caller that waits for the end or follows events gives its permit back, so that others can
     // be served.
     drop(permit);
+    send_further(then, dispatcher, reader, writer).await;
+}
+
+/// Sends what follows the reply to a request.
+async fn send_further(
+    then: AfterReply,
+    dispatcher: &AdminDispatcher,
+    mut reader: OwnedReadHalf,
+    mut writer: OwnedWriteHalf,
+) {
     let mut phase = dispatcher.phase.subscribe();
-    match then {
+    let end = match then {
         AfterReply::Nothing => return,
-        AfterReply::End => wait_for_end(&mut phase).await,
-        AfterReply::Events(watcher) => {
-            let followed = tokio::select! {
-                followed = follow(*watcher, &mut writer, &mut phase) => followed,
-                () = wait_for_close(&mut reader) => WatchEnd::WatcherGone,
-            };
-            if let WatchEnd::WatcherGone = followed {
-                return;
-            }
+        AfterReply::End => {
+            wait_for_end(&mut phase).await;
+            WatchEnd::ServerEnded
         }
+        AfterReply::Events(watcher) => tokio::select! {
+            end = follow(*watcher, &mut writer, &mut phase) => end,
+            () = wait_for_close(&mut reader) => WatchEnd::WatcherGone,
+        },
+        AfterReply::Activity(watcher) => tokio::select! {
+            end = report(*watcher, dispatcher, &mut writer, &mut phase) => end,
+            () = wait_for_close(&mut reader) => WatchEnd::WatcherGone,
+        },
+    };
+    if let WatchEnd::ServerEnded = end {
+        write_reply(&mut writer, &AdminReply::Ended).await;
     }
-    write_reply(&mut writer, &AdminReply::Ended).await;
 }
 
 /// Returns the reason for which a caller may not administer.
@@ -368,6 +406,35 @@ async fn follow(
                 return WatchEnd::WatcherGone;
             },
             () = grace_period => return WatchEnd::WatcherGone,
+        }
+    }
+}
+
+/// Sends reports of the activity to a watcher until the server ends. The watcher may read as slowly as it
+/// likes: the next report is made after the previous one was written.
+async fn report(
+    mut watcher: ActivityWatcher,
+    dispatcher: &AdminDispatcher,
+    writer: &mut (impl AsyncWriteExt + Unpin),
+    phase: &mut watch::Receiver<ServerPhase>,
+) -> WatchEnd {
+    loop {
+        let sample = dispatcher.sampler.sample(dispatcher).await;
+        let report = AdminReply::Activity(Box::new(watcher.report(&sample)));
+        // A report may be long, and the current thread also serves other connections.
+        let line = tokio::task::spawn_blocking(move || encoded(&report)).await;
+        let Ok(Some(line)) = line else {
+            return WatchEnd::WatcherGone;
+        };
+        tokio::select! {
+            written = writer.write_all(&line) => if written.is_err() {
+                return WatchEnd::WatcherGone;
+            },
+            () = wait_for_end(phase) => return WatchEnd::WatcherGone,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(watcher.interval()) => {}
+            () = wait_for_end(phase) => return WatchEnd::ServerEnded,
         }
     }
 }

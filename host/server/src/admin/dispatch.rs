@@ -1,6 +1,8 @@
 //! Execution of admin requests, with a record of each.
 use super::{
     access::{self, AdminGroup, Caller},
+    activity_sample::ActivitySampler,
+    activity_watcher::ActivityWatcher,
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
     protocol::{
@@ -8,9 +10,11 @@ use super::{
         ReloadReport, ServerPhase, ServerStatus, Trouble,
     },
     quotas::UserQuotas,
-    watch::{Watcher, Watchers},
+    watch::Watcher,
+    watcher_shares::{WatcherKind, WatcherLimits, WatcherPermit, WatcherShares},
 };
 use crate::{
+    activity::ActivityViewer,
     chains::{ChainView, RegisteredHandler},
     client_environment,
     handle::ServerHandle,
@@ -68,6 +72,8 @@ pub struct AdminParts {
     pub group: Option<AdminGroup>,
     /// Upper bound of jobs that are registered at once.
     pub max_jobs: usize,
+    /// Limits of watchers.
+    pub watchers: WatcherLimits,
     /// Handle of the server.
     pub handle: ServerHandle,
     /// Host environment, which answers queries about registered jobs.
@@ -102,7 +108,8 @@ pub(super) struct AdminDispatcher {
     /// is held until the server, the host environment and the store know of a change as well, so
     /// that they learn of changes in the same order.
     registered: Mutex<BTreeMap<Nspace, AdminJob>>,
-    watchers: Watchers,
+    watchers: Arc<WatcherShares>,
+    pub(super) sampler: ActivitySampler,
 }
 
 /// Job that was registered by an admin request.
@@ -129,6 +136,8 @@ pub(super) enum AfterReply {
     End,
     /// One message for each event.
     Events(Box<Watcher>),
+    /// One message for each report.
+    Activity(Box<ActivityWatcher>),
 }
 
 impl From<AdminReply> for AdminResult {
@@ -148,29 +157,80 @@ impl AdminDispatcher {
         commands: mpsc::Sender<ProcessCommand>,
     ) -> AdminDispatcher {
         let phase = watch::Sender::new(ServerPhase::Serving);
-        let watchers = Watchers::new(parts.notices.clone());
+        let watchers = Arc::new(WatcherShares::new(parts.watchers));
+        let shares = watchers.clone();
+        parts
+            .metrics
+            .show_quotas(move |report| shares.report_quotas(report));
+        parts
+            .metrics
+            .activity()
+            .set_capacity(parts.watchers.recent_entries);
         AdminDispatcher {
             parts,
             phase,
             commands,
             registered: Mutex::default(),
             watchers,
+            sampler: ActivitySampler::default(),
         }
     }
 
-    /// Executes a request. A refusal contains the reason.
-    pub(super) async fn answer(&self, caller: Caller, call: AdminRequest) -> AdminResult {
+    /// Adds a watcher of the activity.
+    pub(super) fn watch_activity(
+        &self,
+        (uid, kind): (u32, WatcherKind),
+        viewer: ActivityViewer,
+        interval_ms: u32,
+    ) -> AdminResult {
+        let recorder = self.parts.metrics.activity();
+        let watching = |permit| AdminResult {
+            reply: AdminReply::Reporting,
+            then: AfterReply::Activity(Box::new(ActivityWatcher::new(
+                recorder,
+                viewer,
+                interval_ms,
+                permit,
+            ))),
+        };
+        self.admit_watcher(uid, kind, watching)
+    }
+
+    /// Adds a watcher, which keeps its connection after the reply.
+    fn admit_watcher(
+        &self,
+        uid: u32,
+        kind: WatcherKind,
+        watching: impl FnOnce(WatcherPermit) -> AdminResult,
+    ) -> AdminResult {
+        match self.watchers.admit(uid, kind) {
+            Ok(permit) => watching(permit),
+            Err(refusal) => {
+                self.parts.metrics.refuse(uid, Quota::Watchers);
+                let reason = refusal.to_string();
+                AdminReply::Refused { reason }.into()
+            }
+        }
+    }
+
+    /// Executes a request of an administrator. A refusal contains the reason.
+    pub(super) async fn answer(
+        &self,
+        caller: Caller,
+        kind: WatcherKind,
+        call: AdminRequest,
+    ) -> AdminResult {
         let done = match call {
             AdminRequest::Watch { codes } => {
-                // A watcher keeps its connection after the reply, so its result differs from all
-                // others.
-                let admitted = self.watchers.admit(&codes);
-                let watching = |watcher| AdminResult {
+                let notices = &self.parts.notices;
+                return self.admit_watcher(caller.uid, kind, |permit| AdminResult {
                     reply: AdminReply::Watching,
-                    then: AfterReply::Events(Box::new(watcher)),
-                };
-                return admitted
-                    .map_or_else(|reason| AdminReply::Refused { reason }.into(), watching);
+                    then: AfterReply::Events(Box::new(Watcher::new(notices, &codes, permit))),
+                });
+            }
+            AdminRequest::Activity { interval_ms } => {
+                let watcher = (caller.uid, kind);
+                return self.watch_activity(watcher, ActivityViewer::Admin, interval_ms);
             }
             AdminRequest::Stats => Ok(AdminReply::Stats(self.parts.metrics.snapshot())),
             AdminRequest::Users => Ok(AdminReply::Users(self.quotas().await)),
@@ -274,7 +334,7 @@ impl AdminDispatcher {
         UserQuotas::new(&report, rustix::process::geteuid().as_raw())
     }
 
-    fn status(&self) -> ServerStatus {
+    pub(super) fn status(&self) -> ServerStatus {
         let counters = self.parts.metrics.counters();
         ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -290,7 +350,7 @@ impl AdminDispatcher {
         }
     }
 
-    fn chains(&self) -> Vec<Chain> {
+    pub(super) fn chains(&self) -> Vec<Chain> {
         let chain = |(owner, standing): &(Owner, Vec<RegisteredHandler>)| Chain {
             owner: owner.into(),
             handlers: standing.iter().map(ChainHandler::from).collect(),
@@ -300,17 +360,7 @@ impl AdminDispatcher {
 
     async fn jobs(&self) -> Result<Vec<JobStatus>, String> {
         let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
-        let status = |job: peal_core::job::JobProgress| JobStatus {
-            nspace: job.spec.nspace.to_string(),
-            size: job.spec.size(),
-            uid: job.spec.identity.uid,
-            gid: job.spec.identity.gid,
-            expected: job.expected,
-            connected: job.connected,
-            finalized: job.finalized,
-            lost: job.lost,
-        };
-        Ok(jobs.into_iter().map(status).collect())
+        Ok(jobs.into_iter().map(JobStatus::from).collect())
     }
 
     async fn register(&self, caller: Caller, job: NewJob) -> Result<JobRegistration, String> {
@@ -508,6 +558,11 @@ impl AdminDispatcher {
         reply.await.map_err(|_| STOPPED.to_owned())
     }
 
+    /// Sends a command if the queue has room.
+    pub(super) fn try_command(&self, command: ProcessCommand) -> bool {
+        self.commands.try_send(command).is_ok()
+    }
+
     async fn jobs_changed(&self) {
         // Ignore errors: a server that is ending has no modules to wait for.
         let _ = self.request_result(ProcessCommand::Jobs).await;
@@ -632,6 +687,7 @@ mod tests {
         let parts = AdminParts {
             group: None,
             max_jobs,
+            watchers: WatcherLimits::default(),
             handle,
             host: host.clone(),
             uri: ServerUri {

@@ -6,6 +6,9 @@
 //! [`ProcessCommand`] for the owner of the process; all others are executed here.
 
 mod access;
+mod activity;
+mod activity_sample;
+mod activity_watcher;
 mod chain;
 mod channel;
 mod client;
@@ -17,8 +20,14 @@ mod quotas;
 mod socket;
 mod watch;
 mod watched_event;
+mod watcher_shares;
 
 pub use access::{AdminGroup, Caller, UnixGroupError};
+pub use activity::{
+    ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityJob, ActivityJobs,
+    ActivityMissed, ActivityModule, ActivityModules, ActivityProc, ActivityProcState,
+    ActivityReport, ActivityServer, ActivitySink, EventPassage, PassageStep,
+};
 pub use chain::{
     Chain, ChainHandler, ChainLevels, ChainLocation, ChainOwner, ChainPlace, ChainProc,
     ChainSources,
@@ -43,3 +52,4 @@ pub use quotas::{ResourceLimits, ResourceUse, UserQuotas, UserResources};
 pub use socket::{SocketClaim, SocketError};
 pub use watched_event::json_value;
 pub use watched_event::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};
+pub use watcher_shares::WatcherLimits;

@@ -2,14 +2,17 @@
 //!
 //! A request is `{"peal": 1, "call": {"verb": "status"}}`. A connection carries one request, and
 //! every request has one reply. `drain` and `stop` have a second reply, `{"reply": "ended"}`, just
-//! before the server ends. `watch` has one more reply for each event before that.
+//! before the server ends. `watch` has one more reply for each event before that, and
+//! `activity` one for each report.
 use super::{
+    activity::ActivityReport,
     chain::Chain,
     modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport, UserRefused},
     quotas::UserQuotas,
     watched_event::WatchedEvent,
 };
 use crate::metrics::Snapshot;
+use peal_core::job::JobProgress;
 use peal_model::counted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -75,6 +78,11 @@ pub enum AdminRequest {
         /// Codes of the events; empty for all.
         codes: Vec<i32>,
     },
+    /// Streams reports of the activity. Users that may not administer get their own part.
+    Activity {
+        /// Time between two reports, in milliseconds. The server has bounds for it.
+        interval_ms: u32,
+    },
     /// Registers a job whose procs the caller starts, so that they may connect.
     Register(NewJob),
     /// Returns the environment of a registered job again.
@@ -134,6 +142,7 @@ impl fmt::Display for AdminRequest {
             AdminRequest::Chains => f.write_str("chains"),
             AdminRequest::Watch { codes } if codes.is_empty() => f.write_str("watch all events"),
             AdminRequest::Watch { codes } => write!(f, "watch events {codes:?}"),
+            AdminRequest::Activity { .. } => f.write_str("watch the activity"),
             AdminRequest::Register(NewJob { nspace, size, .. }) => {
                 write!(f, "register {nspace:?} with {}", counted(*size, "proc"))
             }
@@ -179,6 +188,10 @@ pub enum AdminReply {
         /// Number of events since the last such reply, whatever their codes.
         events: u64,
     },
+    /// Reply to `activity`: reports are streamed from now on.
+    Reporting,
+    /// Report, after `activity`.
+    Activity(Box<ActivityReport>),
     /// Reply to `register` and `environment`.
     Registered(JobRegistration),
     /// Reply to `started`: the process is watched.
@@ -205,7 +218,7 @@ pub enum AdminReply {
     },
     /// Reply to `module` with a request that changes modules.
     Deployed(Deployed),
-    /// Last reply to `drain`, `stop` and `watch`: the server has ended.
+    /// Last reply to `drain`, `stop`, `watch` and `activity`: the server has ended.
     Ended,
     /// Reply to any request that was refused.
     Refused {
@@ -321,6 +334,21 @@ impl fmt::Display for ServerPhase {
             ServerPhase::Stopping => "stopping",
             ServerPhase::Ended => "ended",
         })
+    }
+}
+
+impl From<JobProgress> for JobStatus {
+    fn from(job: JobProgress) -> JobStatus {
+        JobStatus {
+            nspace: job.spec.nspace.to_string(),
+            size: job.spec.size(),
+            uid: job.spec.identity.uid,
+            gid: job.spec.identity.gid,
+            expected: job.expected,
+            connected: job.connected,
+            finalized: job.finalized,
+            lost: job.lost,
+        }
     }
 }
 

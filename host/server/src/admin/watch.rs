@@ -1,16 +1,13 @@
-//! Administrators that watch events. Their number is bounded. A watcher that does not read misses
+//! Administrators that watch events. A watcher that does not read misses
 //! events, receives the number of missed events, and delays no other.
 use super::{
     protocol::{AdminReply, MAX_REPLY},
     watched_event::WatchedEvent,
+    watcher_shares::WatcherPermit,
 };
 use crate::notice::{Listener, ListenerItem, Notice, Notices};
 use peal_model::Status;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-/// Upper bound of watchers.
-const WATCHERS: usize = 16;
 
 /// Upper bound of notices in one batch.
 const BATCH: usize = 64;
@@ -19,45 +16,25 @@ const BATCH: usize = 64;
 /// batch may take a few times as much.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Source of watchers.
-pub(super) struct Watchers {
-    permits: Arc<Semaphore>,
-    notices: Notices,
-}
-
 /// Watcher of events.
 #[derive(Debug)]
 pub(super) struct Watcher {
     listener: Listener,
     /// Codes of the watched events; empty for all.
     codes: Arc<[Status]>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Watchers {
-    pub(super) fn new(notices: Notices) -> Watchers {
-        Watchers {
-            permits: Arc::new(Semaphore::new(WATCHERS)),
-            notices,
-        }
-    }
-
-    /// Adds a watcher that receives the events of these codes from now on. The error is the reason
-    /// for the refusal.
-    pub(super) fn admit(&self, codes: &[i32]) -> Result<Watcher, String> {
-        let permit = self.permits.clone().try_acquire_owned();
-        let permit =
-            permit.map_err(|_| format!("{WATCHERS} watchers are connected, which is the limit"))?;
-        let listener = self.notices.listen(Notice::is_passed);
-        Ok(Watcher {
-            listener,
-            codes: codes.iter().copied().map(Status).collect(),
-            _permit: permit,
-        })
-    }
+    _permit: WatcherPermit,
 }
 
 impl Watcher {
+    /// Creates a watcher that receives the events of these codes from now on.
+    pub(super) fn new(notices: &Notices, codes: &[i32], permit: WatcherPermit) -> Watcher {
+        Watcher {
+            listener: notices.listen(Notice::is_passed),
+            codes: codes.iter().copied().map(Status).collect(),
+            _permit: permit,
+        }
+    }
+
     /// Waits for the next notice, and adds waiting ones to the batch, so that many events need few
     /// writes. Returns none when no notice can follow.
     pub(super) async fn batch(&mut self) -> Option<Vec<ListenerItem>> {

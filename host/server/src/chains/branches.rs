@@ -138,6 +138,7 @@ impl EventInFlight {
                 measured_since: measured_since.clone(),
                 span: span.clone(),
             },
+            entered_at: self.entered_at.clone(),
             bytes: self.bytes,
             results: Vec::new(),
             join: Some(join.clone()),

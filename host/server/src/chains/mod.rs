@@ -19,6 +19,7 @@ pub use standalone::{ChainCompletion, StandaloneChain};
 pub use view::{ChainView, RegisteredHandler};
 
 use crate::{
+    activity::PassedEvent,
     handler_requests::HandlerRequest,
     metrics::Metrics,
     notice::{ChainResults, MeasuredEvent, Notice, Notices, ReachedJobs, RequestedTermination},
@@ -44,7 +45,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -199,6 +200,9 @@ pub(crate) type TerminationReply = oneshot::Sender<RequestedTermination>;
 /// Event on its way through the owners.
 struct EventInFlight {
     entered: ChainEvent,
+    /// Time at which the event was submitted; none if nobody watched the activity then. A reference keeps
+    /// the event small for the queues.
+    entered_at: Option<Arc<Instant>>,
     bytes: usize,
     /// Results of the chains so far.
     results: Vec<ChainResults>,
@@ -237,8 +241,21 @@ impl SharedChain {
         };
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         let EventInFlight {
-            entered, results, ..
+            entered,
+            entered_at,
+            results,
+            ..
         } = passing;
+        if let Some(entered_at) = entered_at {
+            self.metrics.activity().passed(&PassedEvent {
+                number: entered.number,
+                event: &entered.event,
+                source: entered.source,
+                results: &results,
+                time: entered_at.elapsed(),
+                jobs: &entered.jobs,
+            });
+        }
         let results = Arc::new(results);
         let reached = ReachedJobs::new(entered.reach, entered.jobs);
         self.notices.notify(Notice::Passed {
@@ -387,6 +404,11 @@ impl Chains {
     pub(crate) fn submit(&self, mut entered: ChainEvent) {
         entered.measured_since = self.shared.notices.begin_measurement().map(Box::new);
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
+        let activity = self.shared.metrics.activity();
+        let entered_at = activity.is_watched().then(|| Arc::new(Instant::now()));
+        if entered_at.is_some() {
+            activity.count(&entered.event, entered.source);
+        }
         // Count first: without owners the event has passed before `pass` returns.
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared
@@ -396,6 +418,7 @@ impl Chains {
             None,
             EventInFlight {
                 entered,
+                entered_at,
                 bytes,
                 results: Vec::new(),
                 join: None,

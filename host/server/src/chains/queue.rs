@@ -371,6 +371,7 @@ mod tests {
                 measured_since: None,
                 span: Span::none(),
             },
+            entered_at: None,
             bytes,
             results: Vec::new(),
             join: None,

@@ -6,6 +6,7 @@ use super::{
     queue::{ChainQueue, ChainWork, Route},
 };
 use crate::{
+    activity::HandlerRun,
     guest_thread::on_guest_thread,
     handle::Raised,
     handler_requests::HandlerRequest,
@@ -162,6 +163,7 @@ impl ChainWorker {
             owner: self.owner.clone(),
             steps,
             calls: walked.calls,
+            runs: walked.runs,
         };
         // The results wait with the event in the queues of later owners, so their memory counts.
         passing.bytes = passing.bytes.saturating_add(results.bytes());
@@ -306,6 +308,8 @@ impl ChainWorker {
 
 struct ChainRunEnd {
     finished: Arc<ChainEnd>,
+    /// Calls of the handlers, one for each step; empty if nobody watches the activity.
+    runs: Vec<HandlerRun>,
     raised: Vec<Notification>,
     /// Registration changes that modules requested, with the location of their handlers.
     changes: Vec<(LoadedModule, HandlerLocation, RegistrationChange)>,
@@ -418,12 +422,15 @@ fn walk(
     let mut shadows = Vec::new();
     let mut controls = Vec::new();
     let mut reports = Vec::new();
+    let mut runs = Vec::new();
+    let is_watched = shared.metrics.activity().is_watched();
     loop {
         let call = match run.advance() {
             NextHandler::Call(call) => call,
             NextHandler::Done(finished) => {
                 return ChainRunEnd {
                     finished: Arc::new(finished),
+                    runs,
                     raised,
                     changes,
                     controls,
@@ -446,6 +453,16 @@ fn walk(
         }
         let HandlerReturn { result, time } = caller.call(&call);
         let member = call.member();
+        if is_watched {
+            runs.push(HandlerRun {
+                module: member.handler.module.name().to_owned(),
+                time,
+                failure: result
+                    .failure
+                    .as_ref()
+                    .map(|failure| failure.reason.clone()),
+            });
+        }
         meters.called(
             member.handler.module.name(),
             time,

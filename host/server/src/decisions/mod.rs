@@ -288,6 +288,7 @@ impl Decisions {
     pub(crate) fn denied(&self, denial: &Denial) {
         let DecisionObservers { metrics, audit, .. } = &self.observers;
         metrics.counters().requests_denied.count();
+        metrics.activity().denied(denial);
         if let (DecidedBy::Overload(limit), Some(identity)) = (&denial.by, denial.identity) {
             metrics.refuse(identity.uid, limit.quota());
         }

@@ -11,6 +11,9 @@ pub use endpoint::{EndpointError, MetricsEndpoint};
 pub(crate) use module::{RoleMeters, Stopwatch};
 pub use snapshot::{Amount, Labels, MetricFamily, MetricKind, MetricSample, Snapshot, Unit};
 
+pub(crate) use module::ModuleTotals;
+
+use crate::{activity::ActivityRecorder, admin::ActivitySink};
 use module::ModuleMeters;
 use peal_core::{
     owner::Owner,
@@ -29,6 +32,9 @@ type MetricSource = Box<dyn Fn() -> Vec<MetricFamily> + Send + Sync>;
 /// Source of what users hold.
 type QuotaSource = Box<dyn Fn(&mut QuotaReport) + Send + Sync>;
 
+/// Source of the states of sinks.
+type SinkSource = Box<dyn Fn() -> Vec<ActivitySink> + Send + Sync>;
+
 /// Metrics of one server.
 pub struct Metrics {
     counters: Counters,
@@ -36,6 +42,8 @@ pub struct Metrics {
     sources: Mutex<Vec<MetricSource>>,
     quotas: Mutex<Vec<QuotaSource>>,
     refusals: Mutex<QuotaRefusals>,
+    sinks: Mutex<Vec<SinkSource>>,
+    activity: Arc<ActivityRecorder>,
     started: SystemTime,
 }
 
@@ -47,6 +55,8 @@ impl Default for Metrics {
             sources: Mutex::default(),
             quotas: Mutex::default(),
             refusals: Mutex::default(),
+            sinks: Mutex::default(),
+            activity: Arc::default(),
             started: SystemTime::now(),
         }
     }
@@ -73,7 +83,31 @@ impl Metrics {
         role: &'static str,
         names: impl Iterator<Item = &'a str>,
     ) -> Arc<RoleMeters> {
-        self.modules.of(&owner.to_string(), role, names)
+        self.modules.of(owner, role, names)
+    }
+
+    /// Returns the totals of all modules in their roles.
+    pub(crate) fn module_totals(&self) -> Vec<ModuleTotals> {
+        self.modules.totals()
+    }
+
+    /// Returns the recorder of what watchers see.
+    pub(crate) fn activity(&self) -> &Arc<ActivityRecorder> {
+        &self.activity
+    }
+
+    /// Adds a source of the states of sinks.
+    pub fn show_sinks(&self, source: impl Fn() -> Vec<ActivitySink> + Send + Sync + 'static) {
+        self.sinks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(source));
+    }
+
+    /// Returns the states of all sinks.
+    pub(crate) fn sinks(&self) -> Vec<ActivitySink> {
+        let sources = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().flat_map(|source| source()).collect()
     }
 
     /// Adds a source of metrics that another component keeps.

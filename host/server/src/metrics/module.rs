@@ -25,9 +25,26 @@ struct ModuleMeter {
 /// Labels of a meter: owner, module and role.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct MeterLabels {
-    owner: String,
+    owner: Owner,
     module: String,
     role: &'static str,
+}
+
+/// Totals of one module in one role.
+#[derive(Clone, Debug)]
+pub(crate) struct ModuleTotals {
+    /// Owner of the module.
+    pub(crate) owner: Owner,
+    /// Name of the module.
+    pub(crate) module: String,
+    /// Role of the module.
+    pub(crate) role: &'static str,
+    /// Number of calls.
+    pub(crate) calls: u64,
+    /// Number of failed calls.
+    pub(crate) failures: u64,
+    /// Time of all calls.
+    pub(crate) time: Duration,
 }
 
 /// Meters of all modules.
@@ -94,7 +111,7 @@ impl ModuleMeters {
     /// Returns the meters of modules in a role. Repeated calls return the same meters.
     pub(super) fn of<'a>(
         &self,
-        owner: &str,
+        owner: &Owner,
         role: &'static str,
         modules: impl Iterator<Item = &'a str>,
     ) -> Arc<RoleMeters> {
@@ -102,18 +119,30 @@ impl ModuleMeters {
         let mut meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Meters of tenants are removed with their last `RoleMeters`, so that the number of metrics
         // stays bounded. The site's meters stay.
-        meters.retain(|labels, meter| {
-            labels.owner == Owner::Site.to_string() || Arc::strong_count(meter) > 1
-        });
+        meters.retain(|labels, meter| labels.owner == Owner::Site || Arc::strong_count(meter) > 1);
         let meter = |module: &str| {
             let labels = MeterLabels {
-                owner: owner.to_owned(),
+                owner: owner.clone(),
                 module: module.to_owned(),
                 role,
             };
             (module.to_owned(), meters.entry(labels).or_default().clone())
         };
         Arc::new(RoleMeters(modules.map(meter).collect()))
+    }
+
+    /// Returns the totals of all modules, in the order of their owners, names and roles.
+    pub(super) fn totals(&self) -> Vec<ModuleTotals> {
+        let meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let totals = |(labels, meter): (&MeterLabels, &Arc<ModuleMeter>)| ModuleTotals {
+            owner: labels.owner.clone(),
+            module: labels.module.clone(),
+            role: labels.role,
+            calls: meter.calls.load(Ordering::Relaxed),
+            failures: meter.failures.load(Ordering::Relaxed),
+            time: Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed)),
+        };
+        meters.iter().map(totals).collect()
     }
 
     pub(super) fn families(&self) -> Vec<MetricFamily> {
@@ -194,7 +223,7 @@ impl MeterLabels {
         let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         Labels::from([
             label("module", &self.module),
-            label("owner", &self.owner),
+            label("owner", &self.owner.to_string()),
             label("role", self.role),
         ])
     }

@@ -16,6 +16,7 @@ pub use proc_exit::ProcExit;
 pub use reached::ReachedJobs;
 pub use sampler::TraceSampler;
 
+use crate::activity::HandlerRun;
 use peal_core::{
     job_control::JobControlOperation,
     owner::Owner,
@@ -34,6 +35,8 @@ pub struct ChainResults {
     pub steps: Vec<ChainResult>,
     /// Calls of the handlers, if the event is measured.
     pub calls: Vec<MeasuredCall>,
+    /// Calls of the handlers, one for each result; empty if nobody watches the activity.
+    pub runs: Vec<HandlerRun>,
 }
 
 impl ChainResults {
@@ -46,7 +49,9 @@ impl ChainResults {
             .map(|step| size_of::<ChainResult>() + step.name.len())
             .sum();
         let calls = self.calls.len() * size_of::<MeasuredCall>();
-        infos.fold(names + calls, |sum, info| {
+        let runs: usize = self.runs.iter().map(HandlerRun::bytes).sum();
+        let known = names.saturating_add(calls).saturating_add(runs);
+        infos.fold(known, |sum, info| {
             sum.saturating_add(Size::of_info(info).bytes)
         })
     }

@@ -52,6 +52,7 @@ fn event(source: Option<usize>, range: Range, reach: UserScope) -> ChainEvent {
 fn in_flight(entered: ChainEvent) -> EventInFlight {
     EventInFlight {
         entered,
+        entered_at: None,
         bytes: 1,
         results: Vec::new(),
         join: None,
@@ -99,6 +100,7 @@ fn passed(
             owner: owner.clone(),
             steps,
             calls: Vec::new(),
+            runs: Vec::new(),
         });
         arrived.push((Some(owner), branch));
     }

@@ -1,0 +1,13 @@
+//! Activity of a server for watchers: denials, events with their passage through the chains, and numbers
+//! of events by code.
+//!
+//! Denials are always kept, since they are few and watchers want the ones before them. Events are recorded
+//! only while a watcher is there: without one an event costs one load of an atomic.
+
+mod event_counts;
+mod recent;
+mod recorder;
+
+pub(crate) use recent::{ActivityViewer, RecentPosition};
+pub use recorder::HandlerRun;
+pub(crate) use recorder::{ActivityRecorder, PassedEvent, WatchedActivity};
