@@ -41,6 +41,7 @@ mod table;
 mod telemetry;
 mod tenant;
 mod tool;
+mod top;
 mod trace;
 mod transcript;
 mod troubles;
@@ -86,6 +87,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Serve(serve) => serve::serve(serve),
         PealCommand::Status(status) => stats::status(status),
         PealCommand::Stats(stats) => stats::stats(stats),
+        PealCommand::Top(args) => top::run(args),
         PealCommand::Job(command) => job::run(command),
         PealCommand::Event(command) => event::run(command),
         PealCommand::Log(args) => log::run(args),

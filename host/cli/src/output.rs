@@ -2,7 +2,10 @@
 //!
 //! The reader may close the pipe at any time, as `head` does. The rest of the output is then
 //! discarded. The command finishes its work and returns the exit status of that work.
-use std::io::{self, StdoutLock, Write};
+use std::{
+    env,
+    io::{self, IsTerminal, StdoutLock, Write},
+};
 
 /// State of an output's reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +19,11 @@ enum PipeReader {
 pub struct PrintTarget<W> {
     to: W,
     reader: PipeReader,
+}
+
+/// Returns true if standard output is a terminal and `NO_COLOR` is unset or empty.
+pub fn has_colour() -> bool {
+    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Locks standard output until the result is dropped.

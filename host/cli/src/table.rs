@@ -13,28 +13,29 @@ pub enum Side {
 
 /// Formats a head and rows as lines with their line ends.
 pub fn table<const N: usize>(head: [(&str, Side); N], rows: &[[String; N]]) -> String {
-    let heads = head.map(|(name, _)| name.to_owned());
-    let lines: Vec<[String; N]> = std::iter::once(&heads)
-        .chain(rows)
-        .map(|row| row.each_ref().map(|cell| plain(cell)))
+    table_of(&head, rows)
+}
+
+/// Formats a head and rows of any number of columns as lines with their line ends.
+pub fn table_of(head: &[(&str, Side)], rows: &[impl AsRef<[String]>]) -> String {
+    let escaped = |row: &[String]| row.iter().map(|cell| plain(cell)).collect::<Vec<String>>();
+    let heads: Vec<String> = head.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let lines: Vec<Vec<String>> = std::iter::once(heads)
+        .chain(rows.iter().map(|row| escaped(row.as_ref())))
         .collect();
-    let mut widths = [0; N];
+    let mut widths = vec![0; head.len()];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             // Widths of `format!` count characters, too.
             *width = cell.chars().count().max(*width);
         }
     }
-    let line = |cells: &[String; N]| {
-        let columns =
-            cells
-                .iter()
-                .zip(widths)
-                .zip(head)
-                .map(|((cell, width), (_, side))| match side {
-                    Side::Left => format!("{cell:width$}"),
-                    Side::Right => format!("{cell:>width$}"),
-                });
+    let line = |cells: &Vec<String>| {
+        let columns = cells.iter().zip(&widths).zip(head);
+        let columns = columns.map(|((cell, width), (_, side))| match side {
+            Side::Left => format!("{cell:width$}"),
+            Side::Right => format!("{cell:>width$}"),
+        });
         let line = columns.collect::<Vec<_>>().join("  ");
         line.trim_end().to_owned() + "\n"
     };

@@ -1,6 +1,9 @@
 //! Attachment to a server as a tool, with hints after a failure.
 use anyhow::{Error, Result, anyhow};
-use peal_client::{AttachTarget, AvailableServer, ClientError, Places, Tool, ToolSettings};
+use peal_client::{
+    AttachTarget, AvailableServer, ClientError, Handler, HandlerOutcome, Places, Tool, ToolSettings,
+};
+use peal_model::{Event, Info, Range, Status, Value, code, key};
 use std::{fmt::Write, path::Path, time::Duration};
 
 /// Time limit of the disconnect at the end.
@@ -59,6 +62,41 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
     } else {
         Ok(tools)
     }
+}
+
+/// Registers for events of these codes, or of all, that the user of a tool may receive, and for the loss of
+/// the server.
+pub async fn listen(
+    tool: &Tool,
+    codes: &[Status],
+    on_event: impl Fn(&Event) + Send + Sync + 'static,
+    on_loss: impl Fn() + Send + Sync + 'static,
+) -> Result<(), ClientError> {
+    // A handler of its own: the codes of the other one may exclude the loss of the server.
+    let of_server = Handler::native(move |call| {
+        if is_own(call.event()) {
+            on_loss();
+        }
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    let handler = Handler::native(move |call| {
+        if !is_own(call.event()) {
+            on_event(call.event());
+        }
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    // By default the client registers for job-specific events only (RFC 0002).
+    let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
+        .map(|key| Info::new(key, Value::Bool(true)));
+    tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
+        .await?;
+    tool.register(codes, &both, handler).await?;
+    Ok(())
+}
+
+/// Returns true if an event was raised by the client for itself: it is about the connection.
+fn is_own(event: &Event) -> bool {
+    event.range == Range::ProcLocal
 }
 
 /// Finalizes, after errors too: a tool that has not finalized counts as lost. Errors are ignored,

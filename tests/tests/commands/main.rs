@@ -20,4 +20,5 @@ mod refused_tool;
 mod run_options;
 mod serve;
 mod status;
+mod top;
 mod usage_errors;

@@ -15,6 +15,7 @@ mod registry;
 mod run;
 mod shipped;
 mod signing;
+mod top;
 mod trace;
 
 pub use attach::AttachArgs;
@@ -36,6 +37,7 @@ pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use registry::{Pull, Push};
 pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
+pub use top::Top;
 pub use trace::{LogFormat, TraceArgs};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -112,6 +114,9 @@ pub enum PealCommand {
     Status(QueryArgs),
     /// Show the metrics of a running server
     Stats(StatsArgs),
+    /// Show live what a running server does: jobs, events, chains, denials, sinks and users
+    #[command(after_help = top::TOP_EXAMPLES)]
+    Top(Top),
     /// Register externally started jobs with a running server
     #[command(subcommand)]
     Job(JobSubcommand),

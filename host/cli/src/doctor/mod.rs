@@ -20,7 +20,7 @@ use peal_model::counted;
 use serde::Serialize;
 use std::{
     fmt::Display,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     path::PathBuf,
     process::ExitCode,
 };
@@ -247,8 +247,7 @@ fn configuration(args: ConfigArgs) -> (Finding, Resolved) {
 }
 
 fn print(out: &mut impl Write, examination: &Examination) -> io::Result<()> {
-    let has_colour = io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let has_colour = crate::output::has_colour();
     for ExaminedSubject { subject, finding } in &examination.findings {
         let outcome = format!("{:OUTCOME_WIDTH$}", finding.outcome.name());
         let outcome = if has_colour {

@@ -11,8 +11,8 @@ use crate::{
     tool,
 };
 use anyhow::{Context, Result, bail};
-use peal_client::{AttachTarget, Handler, HandlerOutcome, Tool, ToolSettings};
-use peal_model::{Event, Info, Range, Status, Value, code, key};
+use peal_client::{AttachTarget, Tool, ToolSettings};
+use peal_model::Status;
 use peal_server::admin::{AdminReply, AdminRequest, Answers, WatchedEvent};
 use peal_wire::ServerUri;
 use std::process::ExitCode;
@@ -156,41 +156,25 @@ async fn as_tool(
 ) -> Result<Tool> {
     let tool = tool::attach(settings).await?;
     let lost = sender.clone();
-    // A handler of its own: the codes of the other one may exclude the loss of the server.
-    let of_server = Handler::native(move |call| {
-        if is_own(call.event()) {
+    let registered = tool::listen(
+        &tool,
+        codes,
+        move |event| {
+            let event = Box::new(WatchedEvent::of(event));
             // The receiver may be gone.
+            let _ = sender.blocking_send(WatchItem::Event(event));
+        },
+        move || {
             let _ = lost.blocking_send(WatchItem::Over(
                 "the server is lost: it has closed the connection".to_owned(),
             ));
-        }
-        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
-    });
-    let handler = Handler::native(move |call| {
-        if !is_own(call.event()) {
-            let _ =
-                sender.blocking_send(WatchItem::Event(Box::new(WatchedEvent::of(call.event()))));
-        }
-        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
-    });
-    // By default the client registers for job-specific events only (RFC 0002).
-    let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
-        .map(|key| Info::new(key, Value::Bool(true)));
-    let registered = async {
-        tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
-            .await?;
-        tool.register(codes, &both, handler).await
-    };
+        },
+    );
     if let Err(error) = registered.await {
         tool::leave(&tool).await;
         return Err(error.into());
     }
     Ok(tool)
-}
-
-/// Returns true if an event was raised by the client for itself: it is about the connection.
-fn is_own(event: &Event) -> bool {
-    event.range == Range::ProcLocal
 }
 
 /// Prints items line by line, until the count is reached or the reader closes the pipe.

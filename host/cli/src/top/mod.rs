@@ -1,0 +1,110 @@
+//! `peal top`: live view of what a server does.
+//!
+//! A source sends reports. The model takes reports and keys, and returns what the screen shows. Only the
+//! source and the terminal do I/O.
+mod detail;
+mod draw;
+mod form;
+mod help;
+mod live;
+mod model;
+mod pane;
+mod snapshot;
+mod source;
+mod table;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod tool_source;
+
+use crate::{args::Top, node, output, units};
+use anyhow::{Result, bail};
+use draw::Colours;
+use form::Glyphs;
+use live::LiveData;
+use model::TopModel;
+use source::{SourceItem, SourceSettings};
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+/// Number of reports that a snapshot needs: rates are differences.
+const REPORTS_OF_SNAPSHOT: usize = 2;
+
+/// Shows a server until a key or signal ends the command, or prints one snapshot.
+pub fn run(args: Top) -> Result<ExitCode> {
+    let Top {
+        server,
+        socket,
+        config,
+        every,
+        once,
+        json,
+    } = args;
+    let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if !once && !has_terminal {
+        bail!("`peal top` needs a terminal; --once prints a snapshot without one");
+    }
+    let settings = SourceSettings {
+        server,
+        socket,
+        config,
+        every,
+    };
+    node::as_tool(async move {
+        let mut source = source::open(settings).await?;
+        let data = LiveData::new(units::user, source.name.take());
+        let shown = if once {
+            print_snapshot(data, &mut source.items, json).await
+        } else {
+            let model = TopModel::new(data, glyphs());
+            terminal::show(model, &mut source.items, colours()).await
+        };
+        source.leave().await;
+        shown.map(|()| ExitCode::SUCCESS)
+    })
+}
+
+/// Prints a snapshot of the first reports.
+async fn print_snapshot(mut data: LiveData, items: &mut source::Items, json: bool) -> Result<()> {
+    for _ in 0..REPORTS_OF_SNAPSHOT {
+        match items.recv().await {
+            Some(SourceItem::Report(report)) => data.apply(*report),
+            Some(SourceItem::Over(reason)) => bail!(reason),
+            None => bail!("no source of reports is left"),
+        }
+    }
+    let mut out = output::stdout();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &snapshot::json(&data))?;
+        writeln!(out)?;
+    } else {
+        out.write_all(snapshot::text(&data, glyphs()).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn colours() -> Colours {
+    if output::has_colour() {
+        Colours::Coloured
+    } else {
+        Colours::Plain
+    }
+}
+
+/// Returns the characters that the terminal shows, by the locale of this process.
+fn glyphs() -> Glyphs {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .filter_map(env::var_os)
+        .find(|value| !value.is_empty());
+    let locale = locale.unwrap_or_default().to_string_lossy().to_lowercase();
+    if locale.contains("utf-8") || locale.contains("utf8") {
+        Glyphs::Unicode
+    } else {
+        Glyphs::Ascii
+    }
+}
