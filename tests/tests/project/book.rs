@@ -88,6 +88,7 @@ pages! {
     commands_about_the_command_line_run: "run/command-line.md",
     commands_about_installations_run: "admin/install.md",
     commands_about_servers_run: "admin/server.md",
+    commands_about_live_view_run: "admin/live-view.md",
     commands_about_configuration_run: "admin/configuration.md",
     commands_about_policies_run: "admin/policies.md",
     commands_about_logging_run: "admin/logging.md",
