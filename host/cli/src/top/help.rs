@@ -27,7 +27,7 @@ const KEYS: [(&str, &str); 12] = [
     ),
     (
         "TIME",
-        "in Chains the mean time of a call; elsewhere the time of day (UTC)",
+        "in Chains the mean time of a call, elsewhere of day (UTC)",
     ),
     ("OF SHARE", "part of a user's share of its fullest resource"),
 ];
