@@ -1,9 +1,10 @@
 //! Assemblages of connected procs, by the set of procs that they named (`PMIx_Connect`).
 use peal_model::{NamedProcs, Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All assemblages of a server.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Assemblages(BTreeMap<NamedProcs, BTreeSet<Proc>>);
 
 impl Assemblages {

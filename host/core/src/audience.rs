@@ -5,6 +5,7 @@ use crate::{
     event_targets::{EventTargets, jobs_of},
 };
 use peal_model::{Event, Nspace, Proc, Range, Status};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns true if an event is meant for a proc, by range and targets alone.
@@ -37,11 +38,11 @@ pub fn leaves_node(event: &Event) -> bool {
 
 /// The server's side of a client's registrations. Clients deregister by code, so only the codes and
 /// their filters are kept.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PeerRegistrations(BTreeMap<CodeFilter, CodeFilters>);
 
 /// A filter for the events of a code.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 struct CodeFilter {
     /// The event classes.
     levels: ClassFilter,
@@ -60,7 +61,7 @@ pub(crate) enum Coverage {
     Covered,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct CodeFilters {
     /// Single codes.
     codes: BTreeSet<Status>,

@@ -1,9 +1,10 @@
 //! The two event classes, and filters for them.
 use crate::event_targets::EventTargets;
 use peal_model::{Event, Info, Infos, Range, Status, Value, key};
+use serde::{Deserialize, Serialize};
 
 /// The class of an event (RFC 0002, "PMIx Event Notification").
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Class {
     /// The event concerns certain procs or one job: it names procs, or has range
     /// `PMIX_RANGE_NAMESPACE`.
@@ -20,7 +21,7 @@ impl Class {
 }
 
 /// The event classes that a registration is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum ClassFilter {
     /// No class: the registration excludes both.
     Neither,
@@ -83,7 +84,7 @@ impl ClassFilter {
 
 /// The part of an event that mostly suffices to match registrations, even while the event itself is
 /// spilled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct EventSummary {
     pub(crate) code: Status,
     pub(crate) class: Class,
@@ -92,7 +93,7 @@ pub(crate) struct EventSummary {
 }
 
 /// The marking of an event for default registrations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum DefaultDelivery {
     /// Default registrations receive the event.
     Ordinary,
@@ -101,7 +102,7 @@ pub(crate) enum DefaultDelivery {
 }
 
 /// The procs that an event affects.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum AffectedProcs {
     /// The event names no affected procs, so it may affect any.
     Any,

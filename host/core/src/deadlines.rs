@@ -1,9 +1,10 @@
 //! Deadlines of pending items, sorted, so that the next one is found in logarithmic time.
 use crate::MonotonicTime;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The number of items for each deadline.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Deadlines(BTreeMap<MonotonicTime, usize>);
 
 impl Deadlines {

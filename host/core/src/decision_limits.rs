@@ -1,5 +1,6 @@
 //! Limits of the requests and connections that wait for policies.
 use crate::quota::{Quota, unreserved};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Limits of pending decisions, in total and for each user. An eighth of each total is reserved for
@@ -28,7 +29,7 @@ impl Default for DecisionLimits {
 }
 
 /// Limit that leaves no room for one more pending decision.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error, Serialize, Deserialize)]
 pub enum DecisionLimit {
     /// [`DecisionLimits::requests`].
     #[error("policy.max_pending_decisions")]
@@ -55,7 +56,7 @@ impl DecisionLimit {
 }
 
 /// Number and memory of pending decisions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct DecisionLoad {
     pub(crate) requests: usize,
     pub(crate) bytes: usize,

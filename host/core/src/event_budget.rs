@@ -4,17 +4,18 @@
 //! An event that comes from another server gets the whole budget of the receiver, however many
 //! servers there are, and what handlers raise in response stays there. So no server raises more than
 //! its own setting allows, and servers do not answer each other's events without end.
+use serde::{Deserialize, Serialize};
 
 /// The events that hosted handlers may still raise in response to one event, directly or indirectly.
 /// An event that no handler raised starts with the server's setting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EventBudget {
     events: u32,
     spread: EventSpread,
 }
 
 /// The servers that receive an event which a hosted handler raises.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EventSpread {
     /// All that the range of the event includes.
     AllServers,

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifier of a fence on this server, as the server transport knows it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct FenceId(pub u64);
 
 /// The purpose of a collective. Procs with different purposes do not wait for each other.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Purpose {
     /// Synchronization.
     Fence,
@@ -35,7 +35,7 @@ impl Purpose {
 }
 
 /// The handling of put values in a fence (`PMIX_COLLECT_DATA`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Collect {
     /// The values are exchanged.
     Data,
@@ -74,7 +74,7 @@ pub struct FenceContribution {
 }
 
 /// The way of a collective to its participants on other nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum FenceReach {
     /// There are none.
     ThisServer,
@@ -84,7 +84,7 @@ pub(crate) enum FenceReach {
     HostEnvironment,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Fence {
     id: FenceId,
     purpose: Purpose,
@@ -148,12 +148,13 @@ pub(crate) struct Participants {
 }
 
 /// All pending fences.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Fences {
     open: BTreeMap<FenceId, Fence>,
     next: u64,
     deadlines: Deadlines,
     /// Maximum number of fences in which one proc waits.
+    #[serde(skip)]
     max: usize,
 }
 
@@ -165,6 +166,10 @@ impl Fences {
             deadlines: Deadlines::default(),
             max,
         }
+    }
+
+    pub(crate) fn set_limit(&mut self, max: usize) {
+        self.max = max;
     }
 
     /// Returns the fence of this set that waits for this proc, if any. A proc that calls twice with

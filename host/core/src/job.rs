@@ -4,13 +4,14 @@ use peal_model::{
     DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
     UserIdentity, Value, key, rank,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 /// A job with procs on this node, as the host environment describes it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The namespace.
     pub nspace: Nspace,
@@ -31,7 +32,7 @@ pub struct JobSpec {
 }
 
 /// The nodes of a job's procs, and the source of its job data.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum JobPlacement {
     /// All procs are on this node. The server derives the job data from the [`JobSpec`].
     ThisNode,
@@ -40,7 +41,7 @@ pub enum JobPlacement {
 }
 
 /// The way to procs of other nodes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum NodeRoute {
     /// The server transport: servers of Peal have the procs.
     Servers,
@@ -50,7 +51,7 @@ pub enum NodeRoute {
 
 /// A job with procs on several nodes: registered with `PMIx_server_register_nspace`, or placed on
 /// nodes with servers of Peal.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RegisteredJob {
     /// The number of procs on all nodes.
     pub size: u32,
@@ -67,7 +68,7 @@ pub struct RegisteredJob {
 }
 
 /// Ability of a launcher to monitor procs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum LauncherMonitoring {
     /// The launcher monitors procs.
     Offered,
@@ -77,7 +78,7 @@ pub enum LauncherMonitoring {
 }
 
 /// The procs of a job on one node.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeRanks {
     /// The name of the node.
     pub hostname: String,
@@ -95,7 +96,7 @@ pub enum ProcNode {
 }
 
 /// An application of a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AppSpec {
     /// The number of procs.
     pub size: u32,
@@ -239,7 +240,7 @@ impl JobSpec {
 }
 
 /// The phase of a proc.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ProcPhase {
     /// Registered by the host environment, not connected yet.
     Expected,
@@ -270,7 +271,7 @@ pub struct JobProgress {
 }
 
 /// A job and its procs.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TrackedJob {
     pub(crate) spec: JobSpec,
     pub(crate) info: Arc<JobInfo>,

@@ -1,9 +1,10 @@
 //! Reasons for which messages of other servers are refused: a server is believed only about itself.
 use peal_model::{Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The reason why a message of another server is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum MessageRefusal {
     /// Another server has announced a job of this name with another size or owner.
     #[error("job {0:?} is known with another size or owner")]

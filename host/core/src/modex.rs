@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// The reason for refused values of a proc.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum PutRefusal {
     /// One key has too many values that differ by their qualifiers.
     #[error("one key has too many values with different qualifiers")]
@@ -68,7 +68,7 @@ impl From<RankData> for PutSnapshot {
 }
 
 /// The committed values of a proc. Values of global scope are in both sets.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Committed {
     /// Values for procs of this node.
     local: PutValues,
@@ -87,7 +87,7 @@ struct Committed {
 }
 
 /// The values of a proc that other procs of this node may see.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 enum PutVisibility {
     /// Values for this node.
     #[default]
@@ -113,7 +113,7 @@ impl Committed {
 }
 
 /// A get that waits for its value.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct PendingGet {
     request: RequestId,
     sought: Option<SoughtValue>,
@@ -121,7 +121,7 @@ struct PendingGet {
 }
 
 /// All values, and all pending gets.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Modex {
     committed: BTreeMap<Proc, Committed>,
     /// Procs that are or were in a group with procs of this node.
@@ -130,6 +130,7 @@ pub(crate) struct Modex {
     /// Number of pending gets of each connection.
     held_by: BTreeMap<PeerId, usize>,
     deadlines: Deadlines,
+    #[serde(skip)]
     max_bytes: usize,
     charged: UserBytes,
     /// Number of commits of all procs.
@@ -162,6 +163,10 @@ impl Modex {
             charged: UserBytes::default(),
             commits: 0,
         }
+    }
+
+    pub(crate) fn set_limit(&mut self, max_bytes: usize) {
+        self.max_bytes = max_bytes;
     }
 
     /// Adds the values of a commit. A value replaces one with the same key and qualifiers. Returns

@@ -9,6 +9,7 @@ use crate::{
 use peal_model::{
     Amendment, ChainResult, Info, KeyName, PolicyOutcome, PolicyRequest, Range, Status, Value, code,
 };
+use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// Key of the reason, as text, for a request that Peal itself refuses.
@@ -30,7 +31,7 @@ pub enum OnFailure {
 }
 
 /// The origin of a verdict.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DecidedBy {
     /// The policy of this name.
     Policy(String),

@@ -2,11 +2,12 @@
 use peal_model::{
     Event, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, UserIdentity, Value, key,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// A process set.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pset {
     /// The name.
     pub name: Text,
@@ -59,7 +60,7 @@ pub enum PsetError {
 }
 
 /// All process sets of a server.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Psets(BTreeMap<(u32, Text), Pset>);
 
 impl Psets {

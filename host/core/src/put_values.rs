@@ -30,7 +30,7 @@ impl SoughtValue {
 }
 
 /// A value that was put with qualifiers.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct QualifiedValue {
     qualifiers: Vec<Info>,
     /// The value with its qualifiers, as put.
@@ -59,7 +59,7 @@ impl QualifiedValue {
 pub(crate) struct TooManyQualified;
 
 /// Values of one scope.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PutValues {
     plain: BTreeMap<Key, Value>,
     qualified: BTreeMap<Key, Vec<QualifiedValue>>,

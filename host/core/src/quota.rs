@@ -2,6 +2,7 @@
 //!
 //! The kernel says which user is charged. Each resource has a share for one user; most have a total
 //! as well, of which a part is left to root and the server's user.
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Number of users whose refusals are counted. Refusals of further users are counted for nobody.
@@ -40,7 +41,7 @@ pub enum SiteShare {
 macro_rules! quotas {
     ($($(#[doc = $about:literal])+ $quota:ident $resource:literal, $share:literal, $total:expr, $site:ident;)+) => {
         /// Resource that is charged to users.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         pub enum Quota {
             $($(#[doc = $about])+ $quota,)+
         }
@@ -189,7 +190,7 @@ impl QuotaReport {
 }
 
 /// Number of refusals of each user because of each limit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct QuotaRefusals(BTreeMap<u32, BTreeMap<Quota, u64>>);
 
 impl QuotaRefusals {

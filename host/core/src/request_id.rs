@@ -1,7 +1,8 @@
 //! Identifiers of connections and of the requests that come over them.
+use serde::{Deserialize, Serialize};
 
 /// Identifier of a client's connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct PeerId(pub u64);
 
 impl PeerId {
@@ -11,7 +12,7 @@ impl PeerId {
 }
 
 /// Identifier of a request that awaits its reply: the connection and the tag.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct RequestId {
     /// The connection.
     pub peer: PeerId,

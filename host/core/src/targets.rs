@@ -1,5 +1,6 @@
 //! Resolution of named procs: ranks that stand for several procs become single ones.
 use peal_model::{Nspace, Proc, Rank, rank};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -30,7 +31,7 @@ impl JobRanks {
 }
 
 /// Procs that named ones stand for.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ResolvedTargets {
     /// The procs as they were named.
     pub named: Vec<Proc>,

@@ -1,8 +1,9 @@
 //! Time of the state machines, which is an argument of their functions.
+use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Add, time::Duration};
 
 /// A point in time, in milliseconds since a start that the caller chooses. Never decreases.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct MonotonicTime(pub u64);
 
 impl Add<Duration> for MonotonicTime {

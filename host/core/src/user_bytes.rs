@@ -1,8 +1,9 @@
 //! Accounting of memory that is charged to users.
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The bytes of each user; users without any are not contained.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct UserBytes(BTreeMap<u32, usize>);
 
 /// Error for a charge beyond the user's share.

@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod carried;
 mod support;
 
 use peal_core::{
@@ -61,6 +62,7 @@ impl Stage {
     fn with(settings: StateSettings, policed: &[Hook]) -> Stage {
         let jobs = [("alice", 2, ALICE), ("bob", 1, BOB)];
         let mut stage = Stage::with_jobs(settings, &jobs);
+        stage.then = carried::take_over;
         stage
             .server
             .guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());

@@ -43,7 +43,7 @@ pub struct RankData {
 
 /// Data that a proc has put, shared by all answers that contain them. Their memory is computed
 /// once.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SharedData(Arc<(RankData, usize)>);
 
 impl SharedData {

@@ -3,10 +3,11 @@ use crate::{
     Bytes, DeviceDistance, Info, JobEntry, JobInfo, Kval, Nspace, Pdata, Proc, SharedData, Size,
     Status, Text, Value,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Result of a group construct, shared by all replies that contain it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupResult {
     /// Status of the construct.
     pub status: Status,
@@ -26,6 +27,7 @@ pub struct GroupResult {
     missing_docs,
     reason = "the members are the results of the API call that the request names"
 )]
+#[derive(Serialize, Deserialize)]
 pub enum Reply {
     /// Reply to JobData. It has no status: an error closes the connection.
     JobData(Arc<JobInfo>),

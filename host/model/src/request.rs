@@ -4,11 +4,12 @@ use crate::{
     Text,
 };
 use crate::{Topology, UnknownNumber};
+use serde::{Deserialize, Serialize};
 
 macro_rules! commands {
     ($($(#[$doc:meta])* $name:ident = $number:literal;)+) => {
         /// Kind of a request, by its number on the wire.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         pub enum CommandCode { $($(#[$doc])* $name,)+ }
 
         impl CommandCode {
@@ -109,7 +110,7 @@ commands! {
 }
 
 /// Values of one scope in a commit.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Commit {
     /// Scope of the values, local or remote. A value put with global scope is in both.
     pub scope: Scope,
@@ -123,6 +124,7 @@ pub struct Commit {
     missing_docs,
     reason = "the members are the arguments of the API call that CommandCode names"
 )]
+#[derive(Serialize, Deserialize)]
 pub enum Request {
     JobData,
     Abort {

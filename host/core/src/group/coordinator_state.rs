@@ -13,20 +13,21 @@ use super::{
 };
 use crate::MonotonicTime;
 use peal_model::{Info, NamedProcs, Nspace, Proc, Status, code};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     sync::Arc,
 };
 
 /// The state of a group.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum GroupState {
     Forming(Box<PendingConstruct>),
     Standing(EstablishedGroup),
 }
 
 /// A message of the coordinator.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum CoordinatorAction {
     /// A decision, for these servers or for all.
     Outcome(Option<BTreeSet<ServerId>>, GroupDecision),
@@ -54,7 +55,7 @@ impl CoordinatorAction {
 }
 
 /// Established groups and pending constructs.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CoordinatorState {
     me: ServerId,
     groups: BTreeMap<GroupKey, GroupState>,

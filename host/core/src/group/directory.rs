@@ -6,13 +6,14 @@ use crate::{
     server_fences::{SetKnowledge, SetServers},
 };
 use peal_model::{NamedProcs, Nspace, Proc, Rank, UserIdentity, rank};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Number of removed jobs that are remembered, to distinguish them from unknown ones.
 const GONE: usize = 1024;
 
 /// A job.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct KnownJob {
     facts: JobSummary,
     /// Ended procs. A server knows those of its own jobs, the coordinator those of all.
@@ -52,7 +53,7 @@ pub(super) enum ClaimRefusal {
 }
 
 /// All known jobs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct JobDirectory {
     jobs: BTreeMap<Nspace, KnownJob>,
     /// The jobs removed last. Collectives need not wait for their procs.

@@ -2,13 +2,14 @@
 use super::{DecisionSeq, Formed, ServerId, directory::JobDirectory, remaining::RemainingProcs};
 use crate::MonotonicTime;
 use peal_model::{NamedProcs, Proc};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 /// A group with local members.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LocalGroup {
     /// The last decision about the group.
     pub(super) instance: DecisionSeq,
@@ -79,7 +80,7 @@ impl LocalGroup {
 }
 
 /// An established group, for its coordinator.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct EstablishedGroup {
     pub(super) instance: DecisionSeq,
     pub(super) members: RemainingProcs,
@@ -87,7 +88,7 @@ pub(super) struct EstablishedGroup {
 }
 
 /// A pending destruct.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PendingDestruct {
     /// Members that have not called it.
     pub(super) missing: RemainingProcs,

@@ -7,13 +7,14 @@ use super::{
 };
 use crate::MonotonicTime;
 use peal_model::{Info, JobInfo, NamedProcs, Nspace, Proc, Status, code};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 /// The way in which leaders know of each other.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum LeaderDiscovery {
     /// By name, as the first leader names them.
     Collective(NamedProcs),
@@ -22,7 +23,7 @@ enum LeaderDiscovery {
 }
 
 /// Participants that may decide how a construct continues after a failure.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum FailureArbiter {
     /// The leader.
     Leader(Proc),
@@ -31,7 +32,7 @@ enum FailureArbiter {
 }
 
 /// An event for participants.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct GroupNotification {
     pub(super) recipients: Vec<Proc>,
     pub(super) code: Status,
@@ -39,7 +40,7 @@ pub(super) struct GroupNotification {
 }
 
 /// The part of the host environment in a construct.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum HostStage {
     /// It has not been asked, or takes no part.
     NotAsked,
@@ -50,7 +51,7 @@ pub(super) enum HostStage {
 }
 
 /// The answer of the host environment to a construct.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct AnswerOfHost {
     /// The context id that it has assigned.
     pub(super) context_id: Option<u64>,
@@ -59,7 +60,7 @@ pub(super) struct AnswerOfHost {
 }
 
 /// A pending construct.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PendingConstruct {
     method: Option<LeaderDiscovery>,
     /// Participants that have called.

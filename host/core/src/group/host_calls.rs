@@ -2,17 +2,18 @@
 //! the calls of several servers by the group's name.
 use super::{GroupKey, GroupOperation, HostGroupRequest};
 use peal_model::Nspace;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 /// An operation on a group.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 struct NamedOperation {
     key: GroupKey,
     operation: GroupOperation,
 }
 
 /// A call of the host environment that is not answered.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct HostCall {
     stage: CallStage,
     /// The jobs of its procs.
@@ -22,7 +23,7 @@ struct HostCall {
 }
 
 /// The stage of a call of the host environment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum CallStage {
     /// The operation waits for its answer.
     Awaited,
@@ -33,7 +34,7 @@ pub(super) enum CallStage {
 }
 
 /// All calls of the host environment that are not answered.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct HostCalls(BTreeMap<NamedOperation, HostCall>);
 
 impl HostCalls {

@@ -2,10 +2,11 @@
 use super::ServerId;
 use crate::rank_ranges::RankRanges;
 use peal_model::Rank;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// The servers of the ranks of a job. Each rank is on one server at most.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct JobHomes {
     /// Last rank and server of each range, by its first rank. Ranges do not overlap.
     ranges: BTreeMap<u32, (u32, ServerId)>,

@@ -6,13 +6,14 @@ use super::{
 };
 use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Info, NamedProcs, Proc};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 /// A call that waits for its answer.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct WaitingCaller {
     to: RequestId,
     part: Participation,
@@ -36,7 +37,7 @@ pub(super) struct PassedCalls<'a> {
 }
 
 /// Calls of one operation on one group.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct LocalCollective {
     /// Calls that wait for other local procs, in the order of their arrival.
     waiting: Vec<WaitingCaller>,
@@ -63,7 +64,7 @@ struct LocalCollective {
 }
 
 /// A failed operation, for callers that come late.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct RecentFailure {
     until: MonotonicTime,
     failure: GroupFailure,
@@ -71,7 +72,7 @@ struct RecentFailure {
 }
 
 /// The late callers of a failed operation. Each of them gets its failure once.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LateCallers {
     /// The callers that it is meant for.
     pub(super) selection: CallSelection,
@@ -80,7 +81,7 @@ pub(super) struct LateCallers {
 }
 
 /// The callers that a failure is meant for.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum CallSelection {
     /// Callers that name leaders, if they were awaited or the awaited ones are not known; and all
     /// callers that name none.
@@ -162,7 +163,7 @@ impl LocalCollective {
 }
 
 /// One value for constructs and one for destructs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct ByOperation<T>([T; 2]);
 
 impl<T> ByOperation<T> {
@@ -184,7 +185,7 @@ impl<T> ByOperation<T> {
 }
 
 /// All pending calls, and recent failures.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct LocalCollectives {
     parties: ByOperation<BTreeMap<GroupKey, LocalCollective>>,
     late: ByOperation<BTreeMap<GroupKey, Vec<RecentFailure>>>,

@@ -3,10 +3,11 @@
 //! the coordinator know of its end.
 use super::{GroupAction, GroupMessage, Groups, ServerId};
 use peal_model::{Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The watches of this server and of others.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct LossWatches {
     /// Servers that watch local jobs.
     watchers: BTreeMap<Nspace, BTreeSet<ServerId>>,

@@ -115,7 +115,7 @@ impl GroupSettings {
 }
 
 /// An action that the caller carries out.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum GroupAction {
     /// Sends a message to another server.
     Send {
@@ -165,7 +165,7 @@ pub enum GroupAction {
 }
 
 /// The result of a call.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum GroupCallResult {
     /// The group is established.
     Formed(Arc<Formed>),
@@ -180,9 +180,10 @@ pub enum GroupCallResult {
 }
 
 /// The groups as one server sees them.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Groups {
     me: ServerId,
+    #[serde(skip)]
     settings: GroupSettings,
     /// The latest time that a call brought.
     clock: MonotonicTime,
@@ -233,6 +234,11 @@ impl Groups {
             steps: Vec::new(),
             due: None,
         }
+    }
+
+    /// Sets the settings of groups that another process has formed.
+    pub fn set_settings(&mut self, settings: GroupSettings) {
+        self.settings = settings;
     }
 
     /// Handles a call of construct or destruct by a local proc.

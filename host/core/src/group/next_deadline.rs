@@ -1,9 +1,10 @@
 //! The next deadline of many, kept in constant time.
 use crate::MonotonicTime;
+use serde::{Deserialize, Serialize};
 
 /// The earliest of many times, or an earlier one: a deadline that was cancelled remains until it
 /// has passed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Earliest(Option<MonotonicTime>);
 
 impl Earliest {

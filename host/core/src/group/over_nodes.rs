@@ -11,10 +11,11 @@ use super::{
 };
 use crate::{MonotonicTime, rank_ranges::RankRanges};
 use peal_model::{Info, NamedProcs, Nspace, Proc, RankData, Status, code};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Contribution of one participant for those of other nodes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeParticipant {
     /// The participant.
     pub proc: Proc,
@@ -25,7 +26,7 @@ pub struct NodeParticipant {
 }
 
 /// The reason for which an operation has failed on a node.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeFailure {
     /// The status.
     pub status: Status,
@@ -34,7 +35,7 @@ pub struct NodeFailure {
 }
 
 /// Contribution of one node to an operation.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeContribution {
     /// The participants of the node.
     pub participants: Vec<NodeParticipant>,
@@ -43,7 +44,7 @@ pub struct NodeContribution {
 }
 
 /// An operation on a group that the host environment carries out with the servers of other nodes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostGroupRequest {
     /// The group.
     pub key: GroupKey,

@@ -1,5 +1,6 @@
 //! Bound on the refusals that are reported to other participants.
 use crate::MonotonicTime;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -10,7 +11,7 @@ use std::{
 const MAX_REPORTED: usize = 128;
 
 /// Times of recent refusals of each user's procs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RecentRefusals(BTreeMap<u32, VecDeque<MonotonicTime>>);
 
 impl RecentRefusals {

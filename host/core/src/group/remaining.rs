@@ -1,12 +1,13 @@
 //! A set of named procs from which procs are checked off.
 use peal_model::{NamedProcs, Proc};
+use serde::{Deserialize, Serialize};
 
 /// Number of procs in one word of the bit set.
 const WORD: usize = 64;
 
 /// Procs of which some are checked off. The list of names is shared, so the set is cheap however
 /// large the list is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RemainingProcs {
     named: NamedProcs,
     /// One bit for each proc that is checked off; as many words as needed.

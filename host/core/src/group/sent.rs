@@ -2,10 +2,11 @@
 //! before they received them.
 use super::{DecisionSeq, GroupDecision, Participation, ServerId};
 use crate::MonotonicTime;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The last decisions about a group that servers were sent.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SentDecisions {
     pub(super) all: DecisionSeq,
     pub(super) by_server: BTreeMap<ServerId, DecisionSeq>,

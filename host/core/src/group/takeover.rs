@@ -7,10 +7,11 @@ use super::{
 };
 use crate::{MonotonicTime, message_refusal::MessageRefusal};
 use peal_model::{NamedProcs, Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a new coordinator that waits for reports.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Takeover {
     reports: BTreeMap<ServerId, TakeoverReport>,
 }

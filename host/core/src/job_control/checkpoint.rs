@@ -3,10 +3,11 @@
 use super::{CheckpointMethod, NotDone};
 use crate::MonotonicTime;
 use peal_model::{Proc, Status, code};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A checkpoint in progress.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
     /// The name of the checkpoint.
     pub(crate) name: String,

@@ -1,10 +1,11 @@
 //! Requests for checkpoints and preemptions.
 use super::{CheckpointMethod, JobAction, JobControlError};
 use peal_model::key;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A requested checkpoint.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CheckpointOrder {
     /// The name of the checkpoint.
     pub checkpoint: String,
@@ -15,7 +16,7 @@ pub struct CheckpointOrder {
 }
 
 /// A requested preemption.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PreemptionOrder {
     /// The action in the end.
     pub action: JobAction,

@@ -12,6 +12,7 @@ use crate::{
     targets::ResolvedTargets,
 };
 use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -29,11 +30,11 @@ pub const OPERATION: KeyName = KeyName("peal.jctrl.action");
 const MAX_EVENT_INFOS: usize = 256;
 
 /// Identifier of a request; never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ControlId(pub u64);
 
 /// Identifier of a call of the host environment for a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ControlUpcallId {
     /// The request.
     pub request: ControlId,
@@ -42,7 +43,7 @@ pub struct ControlUpcallId {
 }
 
 /// Part of a job-control request that the host environment carries out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ControlPart {
     /// The action of the request. That of a preemption is its last part.
     Action,
@@ -61,7 +62,7 @@ impl ControlId {
 }
 
 /// The operation of a request.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum JobControlOperation {
     /// The host environment acts on procs.
     Act(JobAction),
@@ -109,7 +110,7 @@ impl fmt::Display for JobControlOperation {
 }
 
 /// The end of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum JobControlEnd {
     /// The whole operation is done.
     Done,
@@ -133,7 +134,7 @@ impl From<JobControlEnd> for ControlState {
 }
 
 /// The stage of a request.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum RequestStage {
     /// Not begun: a policy has still to decide whether it can be done, or a server has still to answer.
     Accepted,
@@ -144,7 +145,7 @@ pub(crate) enum RequestStage {
 }
 
 /// The pending work of a request.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PendingWork {
     /// An operation for another server is written into the audit trail.
     Record(ServerWork),
@@ -167,7 +168,7 @@ pub(crate) enum PendingWork {
 }
 
 /// The answer at the end of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum ControlReply {
     /// None: the requester was answered when the request was accepted.
     Given,
@@ -179,7 +180,7 @@ pub(crate) enum ControlReply {
 
 /// The owner of a request, which may cancel it. Tools and modules are transient, so their requests
 /// belong to their user.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Requestor {
     /// A proc of a job.
     Proc(Proc),
@@ -190,7 +191,7 @@ pub(crate) enum Requestor {
 }
 
 /// A request.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LedgerEntry {
     /// The name that the requester or else the server gave it.
     pub(crate) name: String,
@@ -375,13 +376,14 @@ impl Cancellation {
 }
 
 /// All open requests, and the last of the ended ones.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct JobControlLedger {
     entries: BTreeMap<ControlId, LedgerEntry>,
     /// Open requests with a deadline.
     timed: BTreeSet<(MonotonicTime, ControlId)>,
     open: usize,
     next: u64,
+    #[serde(skip)]
     max: usize,
     refusals: QuotaRefusals,
 }
@@ -398,6 +400,10 @@ impl JobControlLedger {
             max,
             refusals: QuotaRefusals::default(),
         }
+    }
+
+    pub(crate) fn set_limit(&mut self, max: usize) {
+        self.max = max;
     }
 
     /// Records a request under its name or a generated one. One user may have half of the open

@@ -80,7 +80,7 @@ impl Declaration {
 }
 
 /// All declarations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Declared(BTreeMap<Nspace, BTreeMap<Rank, Declaration>>);
 
 impl Declared {

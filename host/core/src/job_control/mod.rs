@@ -51,7 +51,7 @@ pub const STATUS: KeyName = KeyName("peal.jctrl.status");
 const MAX_REASON: usize = 256;
 
 /// An action that the host environment carries out.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobControl {
     /// The action.
     pub action: JobAction,
@@ -62,7 +62,7 @@ pub struct JobControl {
 }
 
 /// An operation on procs of which some are on other nodes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ControlOverNodes {
     /// The operation.
     pub operation: JobControlOperation,

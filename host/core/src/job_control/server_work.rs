@@ -67,7 +67,7 @@ impl ServerCheckpoint {
 }
 
 /// Work for another server on procs of this node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ServerWork {
     /// The host environment acts.
     Act(JobControl),

@@ -2,10 +2,11 @@
 use super::{FileChanges, FileStat, UsageRequest, heartbeat_deadline};
 use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Event, Proc};
+use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 
 /// A monitor.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct MonitorEntry {
     pub(super) requester: Proc,
     /// The user that the requester runs as.
@@ -17,7 +18,7 @@ pub(super) struct MonitorEntry {
 }
 
 /// The kind of a monitor.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum MonitorKind {
     Beats(Beats),
     File(FileMonitor),
@@ -25,7 +26,7 @@ pub(super) enum MonitorKind {
 }
 
 /// A heartbeat monitor. A silent proc is checked again at its next heartbeat.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Beats {
     pub(super) time: Duration,
     pub(super) drops: u32,
@@ -53,7 +54,7 @@ impl Beats {
 }
 
 /// A file monitor.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FileMonitor {
     pub(super) changes: FileChanges,
     pub(super) interval: Duration,
@@ -67,7 +68,7 @@ pub(super) struct FileMonitor {
 }
 
 /// The state of a file check.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum FileCheck {
     /// The first check, whose result answers the requester.
     First(RequestId),
@@ -159,7 +160,7 @@ pub(super) enum Going {
 }
 
 /// A usage monitor, with an optional rate of samples.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Rate {
     pub(super) usage: Arc<UsageRequest>,
     pub(super) rate: Option<Duration>,
@@ -171,7 +172,7 @@ pub(super) struct Rate {
 }
 
 /// The state of sampling.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum SampleState {
     Taken,
     UnderWay,

@@ -80,6 +80,7 @@ pub enum LivenessSource {
     clippy::struct_excessive_bools,
     reason = "each is a directive of its own, and all combinations make sense"
 )]
+#[derive(Serialize, Deserialize)]
 pub struct FileChanges {
     /// Growth (`PMIX_MONITOR_FILE_SIZE`).
     pub size: bool,

@@ -11,6 +11,7 @@ use crate::{
     request_id::RequestId,
 };
 use peal_model::{Event, Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -18,7 +19,7 @@ use std::{
 };
 
 /// Identifier of a monitor; never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct MonitorId(pub u64);
 
 /// Limits on monitors.
@@ -74,7 +75,7 @@ pub(crate) enum SampleUse {
 }
 
 /// A monitor that has ended.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EndedMonitor {
     /// The monitor.
     pub(crate) watch: MonitorId,
@@ -85,7 +86,7 @@ pub(crate) struct EndedMonitor {
 }
 
 /// The monitors and the activity of a proc.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Own {
     /// Time of its last heartbeat.
     last: Option<MonotonicTime>,
@@ -95,15 +96,16 @@ struct Own {
 }
 
 /// The number of monitors of a user's procs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct UserMonitors {
     watches: usize,
     files: usize,
 }
 
 /// All monitors.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct MonitorTable {
+    #[serde(skip)]
     limits: MonitorLimits,
     entries: BTreeMap<MonitorId, MonitorEntry>,
     procs: BTreeMap<Proc, Own>,
@@ -134,6 +136,10 @@ impl MonitorTable {
             ended: Vec::new(),
             next: 0,
         }
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: MonitorLimits) {
+        self.limits = limits;
     }
 
     /// Returns the number of monitors.

@@ -1,5 +1,6 @@
 //! Requests for resource usage.
 use peal_model::{Key, KeyName, Proc};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Key of the time that a proc and all of its descendants have run on any core, those that have
@@ -15,7 +16,7 @@ pub const TREE_PEAK_MEMORY: KeyName = KeyName("peal.proc.tree.pkmem");
 pub const TREE_PROCESSES: KeyName = KeyName("peal.proc.tree.nprocs");
 
 /// The usage to measure.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UsageRequest {
     /// The resource.
     pub of: UsageOf,
@@ -27,7 +28,7 @@ pub struct UsageRequest {
 }
 
 /// A resource whose usage is measured.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum UsageOf {
     /// Procs and other processes (`PMIX_MONITOR_PROC_RESOURCE_USAGE`).
     Procs {

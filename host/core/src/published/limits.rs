@@ -1,6 +1,7 @@
 //! Limits of published data, and refusals because of them.
 use crate::quota::Quota;
 use peal_model::{Status, code};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Limits for one user and in total. An eighth of each total is reserved for root and the server's
@@ -89,7 +90,7 @@ impl PublishRefusal {
 }
 
 /// Amounts that publications and lookups take of the limits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PublishAmounts {
     /// Number of items.
     pub items: usize,

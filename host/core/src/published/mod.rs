@@ -21,15 +21,16 @@ use crate::{
 };
 use peal_model::{Info, Key, Nspace, Pdata, Proc, Status, Text, code};
 use request::keys_of;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use user_publications::{PublishedItem, SoughtItems, UserPublications};
 
 /// Identifier of a waiting lookup; never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct WaitId(u64);
 
 /// A proc that looks up data, and its server.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Seeker {
     /// The proc.
     pub proc: Proc,
@@ -56,8 +57,9 @@ pub struct FinishedLookup {
 }
 
 /// All published data and waiting lookups.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Published {
+    #[serde(skip)]
     limits: PublishLimits,
     /// User of the server.
     server: u32,
@@ -78,6 +80,10 @@ impl Published {
             next_wait: 0,
             next_item: 0,
         }
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: PublishLimits) {
+        self.limits = limits;
     }
 
     /// Sets the user that the server runs as.

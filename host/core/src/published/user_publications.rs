@@ -6,10 +6,11 @@ use super::{
 };
 use crate::group::ServerId;
 use peal_model::{Info, Key, Pdata, Persistence, Proc, Size, Value};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One published value.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PublishedItem {
     pub(super) by: Proc,
     /// The server of the publisher; none for this one.
@@ -69,7 +70,7 @@ pub(super) enum SoughtItems {
 }
 
 /// The data and waiting lookups of one user.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct UserPublications {
     /// The items of each key, oldest first.
     items: BTreeMap<Key, Vec<PublishedItem>>,

@@ -1,9 +1,10 @@
 //! Counts of missed events by code.
 use peal_model::Status;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counts of events, in all and by code, for a bounded number of codes.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CodeCounts {
     max_codes: usize,
     pub(super) total: u64,

@@ -1,10 +1,11 @@
 //! Index of the recipients of retained events, with totals for each user, so that one user's
 //! backlog takes no memory from others.
 use super::{Intervals, RefCounts, Seq};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The events that are retained for a proc or held for a connection.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Set {
     /// The user of the proc or connection.
     pub(super) uid: u32,
@@ -21,7 +22,7 @@ impl Set {
 }
 
 /// The totals of one user's sets.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Needs {
     /// Number of sets that contain each event.
     pub(super) tally: RefCounts,
@@ -32,7 +33,7 @@ pub(super) struct Needs {
 }
 
 /// The totals of all users.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct UserIndexes(pub(super) BTreeMap<u32, Needs>);
 
 impl UserIndexes {

@@ -1,10 +1,11 @@
 //! Sets of event numbers, stored as intervals, because the events for one recipient mostly have
 //! consecutive numbers.
 use super::Seq;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A set of numbers. Its memory depends on the number of intervals, not of members.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Intervals(BTreeMap<Seq, Seq>);
 
 impl Intervals {

@@ -31,6 +31,7 @@ pub(crate) use readers::{DeliveryReason, NextRetained, Waits};
 use ref_counts::RefCounts;
 use ring::{Ring, RingEntry};
 pub use seq::Seq;
+use serde::{Deserialize, Serialize};
 use spill_owner::SpillOwner;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -90,7 +91,7 @@ pub(crate) struct EventRecipients {
 }
 
 /// An action on the spill.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum SpillAction {
     /// Stores an event that a user is charged for.
     Spill(Seq, Arc<Event>, Option<u32>),
@@ -99,7 +100,7 @@ pub(crate) enum SpillAction {
 }
 
 /// An event that some recipient still needs.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct RetainedEvent {
     head: EventSummary,
     bytes: u32,
@@ -110,8 +111,9 @@ struct RetainedEvent {
 }
 
 /// All retained events.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Retained {
+    #[serde(skip)]
     limits: RetentionLimits,
     /// The user of the server, which has no share; none until it is known.
     server: Option<u32>,
@@ -158,6 +160,12 @@ impl Retained {
             lost_to: BTreeMap::new(),
             spill_actions: Vec::new(),
         }
+    }
+
+    /// Sets the limits. What exceeds them leaves with the next event.
+    pub(crate) fn set_limits(&mut self, limits: RetentionLimits) {
+        self.ring.set_limits(limits.ring, limits.ring_bytes);
+        self.limits = limits;
     }
 
     /// Sets the user that the server runs as.

@@ -2,10 +2,11 @@
 use super::{Retained, RetainedEvent, Seq, Set};
 use crate::{class::EventSummary, request_id::PeerId, user_scope::UserScope};
 use peal_model::{Event, Proc};
+use serde::{Deserialize, Serialize};
 use std::{mem, sync::Arc};
 
 /// A lagging connection.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LaggingPeer {
     /// All earlier events have been examined.
     cursor: Seq,
@@ -18,7 +19,7 @@ pub(super) struct LaggingPeer {
 }
 
 /// The condition that a lagging connection waits for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Waits {
     /// The last batch has been written.
     ForRoom,

@@ -1,10 +1,11 @@
 //! Reference counts of events, stored as runs of equal counts, because consecutive events mostly
 //! have the same recipients.
 use super::Seq;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A count for every number, zero at first. Memory and time depend on the number of runs.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RefCounts(
     /// The count from each number on, up to the next key. Neighbours differ.
     BTreeMap<Seq, u32>,

@@ -2,6 +2,7 @@
 //! received them and the number of ejected events.
 use super::{Seq, code_counts::CodeCounts};
 use crate::{request_id::PeerId, user_scope::UserScope};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of codes for which ejected events are counted separately.
@@ -9,17 +10,19 @@ const MAX_CODES: usize = 1024;
 
 /// The events in the ring (RFC 0002, "PMIx Server Registrations"). Their contents are with those of
 /// the other retained events.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ring {
     events: BTreeMap<Seq, RingEntry>,
+    #[serde(skip)]
     capacity: usize,
+    #[serde(skip)]
     max_bytes: usize,
     bytes: usize,
     pub(super) ejected: CodeCounts,
 }
 
 /// An event in the ring.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RingEntry {
     pub(super) reach: UserScope,
     pub(super) direct_recipients: BTreeSet<PeerId>,
@@ -36,6 +39,11 @@ impl Ring {
             bytes: 0,
             ejected: CodeCounts::new(MAX_CODES),
         }
+    }
+
+    pub(super) fn set_limits(&mut self, capacity: usize, max_bytes: usize) {
+        self.capacity = capacity;
+        self.max_bytes = max_bytes;
     }
 
     /// Returns true if the ring can hold events.

@@ -1,8 +1,9 @@
 //! Sequence numbers of distributed events.
+use serde::{Deserialize, Serialize};
 
 /// The sequence number of an event that a server distributed. Later events have greater numbers,
 /// and none is reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Seq(pub u64);
 
 impl Seq {

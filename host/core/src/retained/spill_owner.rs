@@ -1,8 +1,9 @@
 //! The user that is charged for a spilled event.
+use serde::{Deserialize, Serialize};
 
 /// The user that is charged once an event is spilled, if any. As small as a number, because each
 /// retained event has one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct SpillOwner(u32);
 
 impl SpillOwner {

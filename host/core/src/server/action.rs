@@ -20,10 +20,11 @@ use peal_model::{
     Event, Info, Key, LogRequest, NamedProcs, PolicyRequest, Proc, Query, RankData, Reply, Request,
     Status, UserIdentity,
 };
+use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, sync::Arc};
 
 /// The record of an operation for another server.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RecordForServer {
     /// The job-control request.
     pub id: ControlId,
@@ -36,7 +37,7 @@ pub struct RecordForServer {
 }
 
 /// An action that the caller of the server carries out.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Action {
     /// Sends the reply to a request.
     Reply {
@@ -235,7 +236,7 @@ pub enum Action {
 }
 
 /// The server at which an event was raised.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EventOrigin {
     /// This server, or the launcher of its jobs.
     ThisServer,
@@ -244,7 +245,7 @@ pub enum EventOrigin {
 }
 
 /// A check of a monitored file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FileLook {
     /// Opens the file with no more rights than this user has. The caller then calls
     /// [`ServerState::file_opened`].
@@ -261,7 +262,7 @@ pub enum FileLook {
 }
 
 /// An upcall to the host environment.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Upcall {
     /// Reports the first connection of a proc.
     ClientConnected(Proc),

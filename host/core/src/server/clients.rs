@@ -12,6 +12,7 @@ use peal_model::{
     Event, JobInfo, Nspace, Proc, Rank, Reply, TargetProc, Text, UnixGroup, UserIdentity, code,
     rank,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -24,7 +25,7 @@ const UNKNOWN_USER: UserIdentity = UserIdentity {
 };
 
 /// All jobs, tools and connections of a server.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ClientTable {
     jobs: BTreeMap<Nspace, TrackedJob>,
     tools: ToolTable,
@@ -36,7 +37,7 @@ pub(super) struct ClientTable {
 }
 
 /// A connection of an admitted peer.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ConnectedPeer {
     pub(super) proc: Proc,
     /// The user that the connection was admitted as.
@@ -54,7 +55,7 @@ impl ConnectedPeer {
 }
 
 /// The state of a connection.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum ConnectionState {
     Active,
     /// The client has finalized; only the end of the connection can follow.
@@ -63,10 +64,10 @@ enum ConnectionState {
 
 /// The connected tools: procs without a job. Each has a namespace of its own, and no collective
 /// waits for them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct ToolTable(BTreeMap<Proc, ConnectedTool>);
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct ConnectedTool {
     peer: PeerId,
     identity: UserIdentity,

@@ -8,6 +8,7 @@
 use super::{Action, EventBudget, EventOrigin, RequestId, ServerContext, ServerState};
 use crate::{MonotonicTime, group::GroupKey, user_scope::UserScope};
 use peal_model::{Event, Proc, Request};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MAX_WAITING: usize = 256;
 
 /// Event that was raised here or at another server, and is to be delivered here.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RaisedEvent {
     pub(super) event: Arc<Event>,
     pub(super) origin: EventOrigin,
@@ -30,14 +31,14 @@ pub(super) struct RaisedEvent {
 }
 
 /// Group that an event waits for, up to a time.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct AwaitedGroup {
     key: GroupKey,
     until: MonotonicTime,
 }
 
 /// Event or request of a proc that waits.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum WaitingStep {
     /// Event to be delivered.
     Event(RaisedEvent),
@@ -46,14 +47,14 @@ enum WaitingStep {
 }
 
 /// Step that waits for a group, or behind one that does.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Waiting {
     step: WaitingStep,
     group: Option<AwaitedGroup>,
 }
 
 /// Events that wait, and requests behind them, by their sources.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct EarlyEvents(BTreeMap<Proc, VecDeque<Waiting>>);
 
 impl EarlyEvents {

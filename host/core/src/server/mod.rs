@@ -85,6 +85,7 @@ use policy_gate::Gate;
 pub use policy_gate::{AdmissionCheck, DecisionId, Denial};
 use publications::Publications;
 pub use refusal::ConnectionRefusal;
+use serde::{Deserialize, Serialize};
 use server_requests::ServerRequests;
 pub use server_requests::{
     ProcDeclaration, ServerAnswer, ServerQueryId, ServerReply, ServerRequest, ServerRequestId,
@@ -152,8 +153,9 @@ impl<'a> ServerContext<'a> {
 /// arguments. `ServerState` passes requests and reports to the parts. It has functions of its own
 /// where several parts change together: ends of procs and jobs (`lifecycle`), requests that the
 /// policy gate resumes (`policy_gate`), and decisions about groups (`groups`).
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ServerState {
+    #[serde(skip)]
     settings: StateSettings,
     clients: ClientTable,
     data: DataExchange,
@@ -185,6 +187,24 @@ impl ServerState {
             requests: ServerRequests::default(),
             settings,
         }
+    }
+
+    /// Continues a state that another process of the server had, with the settings of this process. Limits
+    /// that are lower than before end nothing: what exceeds them only cannot grow.
+    #[must_use]
+    pub fn taken_over(mut self, settings: StateSettings) -> ServerState {
+        self.data.set_limits(&settings);
+        self.groups.set_settings(settings.groups);
+        self.events.set_limits(&settings);
+        self.controls.set_limit(settings.max_controls);
+        self.monitors.set_limits(settings.monitors);
+        self.publications.set_limits(settings.publish);
+        ServerState { settings, ..self }
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &StateSettings {
+        &self.settings
     }
 
     /// Sets the defaults of the hooks, which hold where no policy decides.

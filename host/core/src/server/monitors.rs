@@ -19,6 +19,7 @@ use crate::{
 use peal_model::{
     Event, Info, Nspace, Proc, Range, Reply, Request, Status, UserIdentity, Value, code,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The party that monitors (`PMIX_SERVER_ENABLE_MONITORING`).
@@ -40,7 +41,7 @@ pub type FileSeen = Result<FileStat, (Status, String)>;
 pub type UsageFound = Result<Vec<Info>, (Status, String)>;
 
 /// The monitors of a server.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Monitors {
     table: MonitorTable,
 }
@@ -51,6 +52,10 @@ impl Monitors {
         Monitors {
             table: MonitorTable::new(settings.monitors),
         }
+    }
+
+    pub(super) fn set_limits(&mut self, limits: crate::monitor::MonitorLimits) {
+        self.table.set_limits(limits);
     }
 
     /// Returns the number of monitors.

@@ -10,6 +10,7 @@ use crate::{
     modex::PutSnapshot,
 };
 use peal_model::Proc;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of roots for which contributions are held: the present one, and next ones of whose
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_ROOTS: usize = 4;
 
 /// The contribution of a server, with those of servers below it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SubtreePart {
     /// The sender's number of the message. A later one replaces an earlier one.
     pub(super) number: u64,
@@ -32,7 +33,7 @@ pub(super) struct SubtreePart {
 ///
 /// After the loss of a root each server contributes anew, for the next one, unless it has the result.
 /// So no root decides from contributions of servers that have got the result of an earlier one.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Gathered(BTreeMap<ServerId, BTreeMap<ServerId, SubtreePart>>);
 
 impl Gathered {

@@ -39,6 +39,7 @@ use crate::{
     message_refusal::MessageRefusal,
 };
 use peal_model::{NamedProcs, Nspace, Proc, Status, code};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -55,7 +56,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 const MAX_RESULTS: usize = 64;
 
 /// Limits of fences between servers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FenceLimits {
     /// Largest number of procs that the sets of one job name together. The number of fences of a
     /// set must be kept until its job ends.
@@ -85,7 +86,7 @@ pub(crate) struct SetServers {
 }
 
 /// Knowledge of the servers of a set's procs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) enum SetKnowledge {
     /// All are known.
     #[default]
@@ -107,7 +108,7 @@ pub(crate) trait SetLocator {
 }
 
 /// A step that the caller carries out.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum FenceStep {
     /// Sends a message to another server.
     Send(ServerId, FenceMessage),
@@ -125,12 +126,13 @@ pub(crate) enum FenceStep {
 pub(crate) struct TooManySets;
 
 /// The fences between this server and others.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ServerFences {
     me: ServerId,
     sets: BTreeMap<NamedProcs, FenceSet>,
     /// Number of procs that the sets name, of each job.
     named: BTreeMap<Nspace, usize>,
+    #[serde(skip)]
     limits: FenceLimits,
     /// Times at which this server asks those below it.
     questions: BTreeSet<(MonotonicTime, FenceRound)>,
@@ -151,6 +153,10 @@ impl ServerFences {
             steps: Vec::new(),
             clock: MonotonicTime::default(),
         }
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: FenceLimits) {
+        self.limits = limits;
     }
 
     /// Begins the next fence of a set, which a local proc has called. The caller passes its local

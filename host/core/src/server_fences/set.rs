@@ -6,13 +6,14 @@ use crate::{
     group::ServerId,
 };
 use peal_model::Status;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 /// The part of this server in one fence.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) enum OwnPart {
     /// No local proc has called, and no other server has asked.
     NotBegun,
@@ -25,7 +26,7 @@ pub(super) enum OwnPart {
 }
 
 /// A contribution that was sent upwards.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SentPart {
     pub(super) to: ServerId,
     /// The root for which it was meant.
@@ -35,7 +36,7 @@ pub(super) struct SentPart {
 }
 
 /// A result, and the servers that have yet to get it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KnownResult {
     pub(super) outcome: FenceOutcome,
     /// The root that has decided or confirmed it.
@@ -45,7 +46,7 @@ pub(super) struct KnownResult {
 }
 
 /// A fence that is not decided.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Round {
     pub(super) own: OwnPart,
     /// Contributions of other servers.
@@ -102,7 +103,7 @@ impl Round {
 }
 
 /// The place of this server in the tree of a set, as it was when a change was last handled.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct TreePlace {
     pub(super) root: Option<ServerId>,
     pub(super) parent: Option<ServerId>,
@@ -120,7 +121,7 @@ impl TreePlace {
 }
 
 /// The fences of one set of procs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct FenceSet {
     /// The last generation that began here.
     begun: u64,

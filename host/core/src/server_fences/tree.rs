@@ -1,6 +1,7 @@
 //! Tree of the servers that have the procs of a fence.
 use super::{SetKnowledge, SetServers};
 use crate::{fence::Completeness, group::ServerId};
+use serde::{Deserialize, Serialize};
 use std::iter::successors;
 
 /// The servers of a fence as a tree.
@@ -8,7 +9,7 @@ use std::iter::successors;
 /// The servers are ordered by their ids. The first one is the *root*, the next ones are below it, as
 /// many as the fan-out says, those that follow are below these, and so on. So servers that know of the
 /// same servers compute the same tree, and the order of ids is all that they need for that.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FenceTree {
     servers: Vec<ServerId>,
     fan_out: usize,

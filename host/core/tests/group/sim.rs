@@ -1,6 +1,6 @@
 //! Servers with their groups in one thread: links that keep the order of messages, deaths, and a clock that goes on when nothing moves.
 use super::random::Random;
-use crate::carried::carried;
+use crate::carried::{carried, read_again};
 use peal_core::{
     MonotonicTime,
     group::{
@@ -22,7 +22,10 @@ use std::{
 
 pub const UID: u32 = 1000;
 
-/// Largest number of servers among which messages are carried as bytes.
+/// Number of steps of all servers after which the process of one is replaced.
+const STEPS_OF_PROCESS: u64 = 5;
+
+/// Largest number of servers among which messages are carried as bytes, and whose processes are replaced.
 const MAX_ENCODING: usize = 16;
 
 /// A message in transit.
@@ -80,6 +83,8 @@ pub struct Sim {
     /// The last call of each kind of each proc.
     last: BTreeMap<(Proc, String, bool), usize>,
     pub sent: usize,
+    /// Number of steps of all servers.
+    steps: u64,
     /// The last decision that each server received from each.
     told: BTreeMap<(ServerId, ServerId), DecisionSeq>,
     order: Order,
@@ -137,6 +142,7 @@ impl Sim {
             made: Vec::new(),
             last: BTreeMap::new(),
             sent: 0,
+            steps: 0,
             told: BTreeMap::new(),
             order,
             overlooks_deaths: false,
@@ -201,10 +207,16 @@ impl Sim {
         at: ServerId,
         action: impl FnOnce(&mut Groups, MonotonicTime) -> Vec<GroupAction>,
     ) {
+        let few_servers = self.servers.len() <= MAX_ENCODING;
         let Some(groups) = self.servers.get_mut(&at) else {
             return;
         };
         let steps = action(groups, MonotonicTime(self.now));
+        self.steps += 1;
+        if few_servers && self.steps.is_multiple_of(STEPS_OF_PROCESS) {
+            *groups = read_again(groups);
+            groups.set_settings(settings());
+        }
         for step in steps {
             match step {
                 GroupAction::Send { to, message } => {

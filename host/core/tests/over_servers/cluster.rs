@@ -1,7 +1,7 @@
 //! Servers with their clients in one thread: links that keep the order of messages, latency, late copies of some, joins and losses,
 //! and a clock that goes on when nothing moves.
 use super::random::Random;
-use crate::carried::carried;
+use crate::carried::{carried, take_over};
 use peal_core::{
     MonotonicTime,
     group::ServerId,
@@ -26,6 +26,12 @@ pub const USER: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
+
+/// Number of steps of all servers after which the process of one is replaced.
+const STEPS_OF_PROCESS: u64 = 5;
+
+/// Largest number of servers whose processes are replaced. Among hundreds this would take minutes.
+const MAX_ENCODING: usize = 16;
 
 /// A message in transit, and the time of its arrival.
 #[derive(Debug)]
@@ -111,6 +117,8 @@ pub struct Cluster {
     pub calls: Vec<Call>,
     pub refused: Vec<MessageRefusal>,
     pub sent: usize,
+    /// Number of steps of all servers.
+    steps: u64,
     /// The messages that each server has sent.
     pub sent_by: BTreeMap<ServerId, usize>,
     /// The events that procs have received.
@@ -151,6 +159,7 @@ impl Cluster {
             calls: Vec::new(),
             refused: Vec::new(),
             sent: 0,
+            steps: 0,
             sent_by: BTreeMap::new(),
             heard: Vec::new(),
             chained: Vec::new(),
@@ -190,10 +199,15 @@ impl Cluster {
         at: ServerId,
         step: impl FnOnce(&mut ServerState, MonotonicTime) -> Vec<Action>,
     ) {
+        let few_servers = self.servers.len() <= MAX_ENCODING;
         let Some(server) = self.servers.get_mut(&at) else {
             return;
         };
         let actions = step(server, MonotonicTime(self.now));
+        self.steps += 1;
+        if few_servers && self.steps.is_multiple_of(STEPS_OF_PROCESS) {
+            take_over(server);
+        }
         self.act(at, actions);
     }
 

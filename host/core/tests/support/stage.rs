@@ -15,6 +15,8 @@ pub struct Stage {
     /// The tag of the last request.
     pub tag: u32,
     pub now: MonotonicTime,
+    /// What happens to the state after each request: nothing, or another process takes it over.
+    pub then: fn(&mut ServerState),
 }
 
 impl Stage {
@@ -36,6 +38,7 @@ impl Stage {
             peers,
             tag: 100,
             now: MonotonicTime(0),
+            then: |_| {},
         }
     }
 
@@ -46,7 +49,9 @@ impl Stage {
             peer,
             tag: self.tag,
         };
-        (id, self.server.request(id, request, self.now))
+        let actions = self.server.request(id, request, self.now);
+        (self.then)(&mut self.server);
+        (id, actions)
     }
 
     /// Carries out the actions of a host environment that accepts every registration at once, and returns the others.

@@ -26,10 +26,11 @@ use peal_model::{
     DataArray, Event, Info, Infos, LogRequest, Nspace, Proc, Query, Range, Reply, Size, Status,
     UserIdentity, Value, code, key,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The requester of a job-control request.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct ControlRequester {
     /// The request that awaits a reply.
     pub(super) to: RequestId,
@@ -40,7 +41,7 @@ pub(super) struct ControlRequester {
 }
 
 /// The job-control requests of a server, and what procs declared for them.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct JobControlRequests {
     ledger: JobControlLedger,
     declared: Declared,
@@ -53,6 +54,10 @@ impl JobControlRequests {
             ledger: JobControlLedger::new(max),
             declared: Declared::default(),
         }
+    }
+
+    pub(super) fn set_limit(&mut self, max: usize) {
+        self.ledger.set_limit(max);
     }
 
     /// Returns the time at which the next request expires.

@@ -6,6 +6,7 @@ mod remote_gets;
 
 pub use self::{node_exchange::ModexId, remote_gets::ModexMessage};
 use self::{node_exchange::NodeExchange, remote_gets::RemoteGets};
+use serde::{Deserialize, Serialize};
 
 use super::{
     Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, PeerId, Purpose,
@@ -52,7 +53,7 @@ pub(super) struct GetRequest<'a> {
 
 /// The values that procs put, the fences and connects that are under way, and the procs that are
 /// connected.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct DataExchange {
     modex: Modex,
     fences: Fences,
@@ -65,6 +66,14 @@ pub(super) struct DataExchange {
     clock: MonotonicTime,
 }
 
+fn fence_limits(settings: &StateSettings) -> FenceLimits {
+    FenceLimits {
+        max_named: settings.max_fence_set_procs,
+        max_ahead: settings.max_fences,
+        fan_out: settings.fence_fan_out,
+    }
+}
+
 /// Creation, ends and time.
 impl DataExchange {
     /// Creates the state without values and fences.
@@ -72,19 +81,18 @@ impl DataExchange {
         DataExchange {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
-            server_fences: ServerFences::new(
-                ServerId::default(),
-                FenceLimits {
-                    max_named: settings.max_fence_set_procs,
-                    max_ahead: settings.max_fences,
-                    fan_out: settings.fence_fan_out,
-                },
-            ),
+            server_fences: ServerFences::new(ServerId::default(), fence_limits(settings)),
             assemblages: Assemblages::default(),
             nodes: NodeExchange::default(),
             remote_gets: RemoteGets::default(),
             clock: MonotonicTime::default(),
         }
+    }
+
+    pub(super) fn set_limits(&mut self, settings: &StateSettings) {
+        self.modex.set_limit(settings.max_put_bytes);
+        self.fences.set_limit(settings.max_fences);
+        self.server_fences.set_limits(fence_limits(settings));
     }
 
     /// Returns the memory of the values that procs have put, in bytes.

@@ -2,17 +2,18 @@
 //! those of other nodes for values of local procs.
 use super::Action;
 use peal_model::{Nspace, Proc, RankData, Status, code};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifier of another node's request for the values of a local proc.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ModexId(pub u64);
 
 /// Largest number of requests of other nodes that wait for one proc. Each node needs one.
 const MAX_WAITING: usize = 16_384;
 
 /// Open requests.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct NodeExchange {
     /// Procs of other nodes whose values were requested.
     requested: BTreeSet<Proc>,

@@ -46,7 +46,7 @@ pub enum ModexMessage {
 }
 
 /// A request that waits: at its server for an answer, or at the proc's server for the value.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct OpenGet {
     sought: Option<SoughtValue>,
     /// The other server; none while the server of the proc is not known.
@@ -55,7 +55,7 @@ struct OpenGet {
 }
 
 /// Requests that wait, by their procs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct OpenGets {
     of: BTreeMap<Proc, Vec<OpenGet>>,
     deadlines: Deadlines,
@@ -111,7 +111,7 @@ impl OpenGets {
 }
 
 /// Requests between this server and others.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RemoteGets {
     /// Requests of this server.
     asked: OpenGets,

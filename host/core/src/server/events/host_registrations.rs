@@ -6,14 +6,15 @@ use crate::{
     server::{PeerId, RequestId},
 };
 use peal_model::{Proc, Status};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifier of a registration upcall; never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct HostRegistrationId(u64);
 
 /// An event code, or every code, that clients need from the host environment.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 enum EventDemand {
     /// Every code: a default registration.
     All,
@@ -22,7 +23,7 @@ enum EventDemand {
 }
 
 /// The progress of a registration with the host environment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum HostRegistrationState {
     Requested(HostRegistrationId),
     Standing,
@@ -31,14 +32,14 @@ enum HostRegistrationState {
 }
 
 /// A registration with the host environment, and the connections that need it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct HostRegistration {
     progress: HostRegistrationState,
     by: BTreeSet<PeerId>,
 }
 
 /// A valid registration of a client.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ClientRegistration {
     pub(super) to: RequestId,
     pub(super) codes: Vec<Status>,
@@ -73,7 +74,7 @@ impl ClientRegistration {
 }
 
 /// A client's registration that waits for the host environment.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct PendingRegistration {
     registration: ClientRegistration,
     on: BTreeSet<HostRegistrationId>,
@@ -101,7 +102,7 @@ pub(super) enum Granted {
 }
 
 /// All registrations with the host environment, and the clients that wait for its answers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct HostRegistrations {
     registrations: BTreeMap<EventDemand, HostRegistration>,
     waiting: Vec<PendingRegistration>,

@@ -7,13 +7,14 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Value, code, key};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// Maximum number of procs in one event.
 const TOGETHER: usize = 1024;
 
 /// Lost procs that no event has reported yet.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Losses {
     /// Time of the next event, if any proc is lost.
     due: Option<MonotonicTime>,

@@ -27,6 +27,7 @@ use peal_model::{
     Event, Info, Infos, KeyName, Nspace, Proc, Range, Size, Status, UserIdentity, Value, code, key,
     rank,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -40,7 +41,7 @@ const INTERNAL_NOTIFY: KeyName = KeyName("pmix.srvr.internal.notify");
 const MAX_FILTER: usize = 1024;
 
 /// The origin of an event that needs a decision before it is raised.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum RaiseRequest {
     /// A client, which waits for the reply.
     Client(RequestId, MonotonicTime),
@@ -59,7 +60,7 @@ pub enum RaisingOwner {
 
 /// The registrations for events, the events that are retained for later, and what follows from a
 /// raised event.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct EventDelivery {
     /// The registrations of active connections.
     interests: BTreeMap<PeerId, PeerRegistrations>,
@@ -84,6 +85,10 @@ impl EventDelivery {
             host: PeerRegistrations::default(),
             pending: Vec::new(),
         }
+    }
+
+    pub(super) fn set_limits(&mut self, settings: &StateSettings) {
+        self.retained.set_limits(settings.retention);
     }
 
     /// Sets the user that the server runs as.

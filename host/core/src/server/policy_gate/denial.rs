@@ -5,13 +5,14 @@ use crate::{
     server::{Action, RequestId, reply},
 };
 use peal_model::{Hook, Info, PolicyRequest, Proc, Reply, Status, TargetProc, UserIdentity};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Maximum number of procs that a denial names.
 const MOST_TARGETS: usize = 8;
 
 /// A denied request, to be counted and traced.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Denial {
     /// The hook.
     pub hook: Hook,
@@ -84,7 +85,7 @@ impl fmt::Display for Denial {
 }
 
 /// The requester of a gated request, and how a denial is reported to it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct DenialRecipient {
     pub(super) hook: Hook,
     pub(super) requester: Option<Proc>,
@@ -166,7 +167,7 @@ impl DenialRecipient {
 }
 
 /// The form of the reply to a denied request.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum DenialReply {
     /// A reply with the reasons.
     Infos(RequestId),

@@ -18,10 +18,11 @@ use peal_model::{
     BuiltInRule, Event, GroupOperationKind, GroupSubject, Hook, Info, Infos, PolicySubject, Proc,
     Request, Status, Text, UserIdentity, Value, code, key,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A construct or destruct that is held for its policies.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct GatedGroupCall {
     to: RequestId,
     source: Proc,

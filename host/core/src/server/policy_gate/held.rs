@@ -15,13 +15,14 @@ use crate::{
 use peal_model::{
     App, Event, Hook, Info, LogRequest, Nspace, Proc, Request, Status, UnixGroup, UserIdentity,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 /// A held request without the infos that policies may amend.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum GatedOperation {
     Control {
         by: ControlRequester,
@@ -62,7 +63,7 @@ pub(super) enum GatedOperation {
 }
 
 /// A held spawn request, without its directives.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct GatedSpawn {
     pub(super) to: RequestId,
     pub(super) source: Proc,
@@ -92,7 +93,7 @@ pub(in crate::server) struct GatedRequester {
 }
 
 /// A held request, event or registration, with its requester.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct GatedRequest {
     pub(super) recipient: DenialRecipient,
     pub(super) bytes: usize,
@@ -100,14 +101,14 @@ pub(super) struct GatedRequest {
 }
 
 /// The memory of one pending decision, and the user that is charged for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct GateLoad {
     pub(super) uid: Option<u32>,
     pub(super) bytes: usize,
 }
 
 /// All held requests, and the hooks that have policies.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::server) struct Gate {
     policed: Vec<Hook>,
     /// Hooks whose policies are shadow modules only.

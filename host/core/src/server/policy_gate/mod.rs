@@ -36,10 +36,11 @@ use peal_model::{
     JobControlSubject, LogRequest, LogSubject, MonitorSubject, Nspace, PeerInfo, PolicyRequest,
     PolicySubject, Proc, Request, SpawnSubject, UnixGroup, UserIdentity, Value, key,
 };
+use serde::{Deserialize, Serialize};
 use std::{mem, sync::Arc};
 
 /// Identifier of a pending decision; never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct DecisionId(u64);
 
 impl DecisionId {

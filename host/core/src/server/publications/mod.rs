@@ -23,10 +23,11 @@ use crate::{
     server_message::InterServerMessage,
 };
 use peal_model::{Key, Nspace, Pdata, Proc, Reply, Request, Status, Text, code};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifier of a request that is not answered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 enum DataRequestId {
     /// The request of a proc of this server, by its number.
     Own(u64),
@@ -45,7 +46,7 @@ impl DataRequestId {
 }
 
 /// A request that is not answered.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct OpenDataRequest {
     by: DataRequester,
     origin: DataOrigin,
@@ -57,7 +58,7 @@ struct OpenDataRequest {
 }
 
 /// The party that a request is answered to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum DataOrigin {
     /// A client of this server.
     Client(RequestId),
@@ -66,7 +67,7 @@ enum DataOrigin {
 }
 
 /// Operation on published data.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum DataOperation {
     Publish(Publication),
     Lookup {
@@ -80,7 +81,7 @@ enum DataOperation {
 }
 
 /// The place where a request waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum DataRequestStage {
     /// Here, until this server has the data of all servers.
     Postponed,
@@ -91,7 +92,7 @@ enum DataRequestStage {
 }
 
 /// The server that holds the data of all servers.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Holder {
     /// This server. It answers when these others have restored their data.
     Here { awaited: BTreeSet<ServerId> },
@@ -100,7 +101,7 @@ enum Holder {
 }
 
 /// The published data, and requests that are not answered.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Publications {
     store: Published,
     holder: Holder,
@@ -158,6 +159,10 @@ impl Publications {
             deadlines: Deadlines::default(),
             last_number: 0,
         }
+    }
+
+    pub(super) fn set_limits(&mut self, limits: PublishLimits) {
+        self.store.set_limits(limits);
     }
 
     /// Sets the user that the server runs as.

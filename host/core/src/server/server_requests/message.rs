@@ -53,7 +53,7 @@ pub struct ProcDeclaration {
 }
 
 /// The way of an answer to another server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerReply {
     /// The server that asked.
     pub server: ServerId,

@@ -21,10 +21,11 @@ pub use message::{
 use open::CollectedAnswers;
 pub(super) use open::ServerRequests;
 use peal_model::{Nspace, Proc, Query, code, rank};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of a query to other servers, given by the caller of [`ServerState::query_servers`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct ServerQueryId(pub u64);
 
 /// Procs of other nodes by their servers.

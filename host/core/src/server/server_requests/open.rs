@@ -12,13 +12,14 @@ use crate::{
     server::Action,
 };
 use peal_model::{Info, Nspace, Proc, Status, code};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of queries of one server that are answered here at a time.
 const MAX_HELD: usize = 256;
 
 /// Answers of the servers that have answered.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum CollectedAnswers {
     /// To a job-control request: the procs that were not controlled, or made no checkpoint.
     Control(ControlId, Vec<NotDone>),
@@ -29,7 +30,7 @@ pub(super) enum CollectedAnswers {
 }
 
 /// Declarations of procs of other nodes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct DeclarationsElsewhere {
     /// The jobs of which servers were asked.
     pub(super) jobs: BTreeSet<Nspace>,
@@ -105,7 +106,7 @@ impl MissingAnswer {
 }
 
 /// A request that waits for answers.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct OpenServerRequest {
     /// Servers that have not answered, each with the procs that it was asked about.
     waiting: BTreeMap<ServerId, BTreeSet<Proc>>,
@@ -114,7 +115,7 @@ struct OpenServerRequest {
 }
 
 /// Requests of this server that wait for answers, and queries of others that wait here.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::server) struct ServerRequests {
     open: BTreeMap<ServerRequestId, OpenServerRequest>,
     /// The open requests by the time at which they are over.

@@ -30,6 +30,7 @@ impl Late {
                 peers,
                 tag: 100,
                 now: MonotonicTime(0),
+                then: |_| {},
             },
         }
     }

@@ -177,6 +177,7 @@ impl World {
         };
         let registers = matches!(request, Request::RegisterEvents { .. });
         let actions = self.server.request(to, request, MonotonicTime(0));
+        take_over(&mut self.server);
         let actions = with_willing_host(&mut self.server, actions);
         if registers {
             let acknowledged = matches!(actions.first(), Some(Action::Reply { to: answered, .. }) if *answered == to);
