@@ -111,6 +111,7 @@ impl Node {
     ) -> Node {
         let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
         let parts = ServerParts {
+            continued: None,
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host,
             network: network.clone(),

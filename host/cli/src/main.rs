@@ -17,6 +17,7 @@ mod doctor;
 mod error_text;
 mod event;
 mod group;
+mod handover;
 mod helper;
 mod interrupts;
 mod job;

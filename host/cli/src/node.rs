@@ -22,8 +22,8 @@ use peal_modules::{
 };
 use peal_nats::SealQueue;
 use peal_server::{
-    GuestPools, HandlerRequest, HostRouter, Notices, Server, ServerNetwork, ServerParts,
-    StandaloneChain, metrics::MetricsEndpoint,
+    ContinuedServer, GuestPools, HandlerRequest, HostRouter, Notices, Server, ServerNetwork,
+    ServerParts, StandaloneChain, admin::JobRegistrar, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
@@ -361,6 +361,7 @@ impl LocalServer {
         prepared: PreparedServer,
         config: &Config,
         network: Arc<dyn ServerNetwork>,
+        continued: Option<ContinuedServer>,
     ) -> Result<LocalServer> {
         let PreparedServer {
             me,
@@ -379,6 +380,10 @@ impl LocalServer {
             recorder,
             audit,
         } = ground;
+        // Before the connections of their procs.
+        for job in continued.iter().flat_map(ContinuedServer::jobs) {
+            host.adopt(&job);
+        }
         let recording = audit.clone();
         let router = Arc::new(HostRouter::new(host.clone()));
         let parts = ServerParts {
@@ -390,6 +395,7 @@ impl LocalServer {
             notices,
             helper,
             audit: recording,
+            continued,
         };
         let server = Server::start(config::server_settings(config), parts).await?;
         host.serve(server.handle());

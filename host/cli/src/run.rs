@@ -69,7 +69,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     )?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
-        let node = LocalServer::start(prepared, config, InProcessNetwork::new()).await?;
+        let node = LocalServer::start(prepared, config, InProcessNetwork::new(), None).await?;
         // The job does not depend on the endpoint.
         let endpoint = node.metrics_endpoint(config).await;
         let _endpoint =

@@ -6,6 +6,7 @@ use crate::{
     cluster::{self, ObservedServer, RecentEvents, ServedModules},
     compiler, config,
     confinement::{self, ServerPeers},
+    handover::{self, TakenServer},
     node::{self, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
@@ -29,7 +30,9 @@ use peal_server::{
     },
 };
 use rustix::process::{geteuid, set_parent_process_death_signal};
-use std::{future::Future, os::unix::net::UnixStream, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeMap, future::Future, os::unix::net::UnixStream, process::ExitCode, sync::Arc,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -81,6 +84,7 @@ pub fn serve_launcher() -> Result<ExitCode> {
             config: ConfigArgs::default(),
         },
         supervised: None,
+        take_over: false,
     };
     serve_as(args, ServerHome::Launcher(stream.into()))
 }
@@ -147,6 +151,16 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             format!("cannot join the cluster; user {user} runs the server and must own the key")
         })?;
     }
+    // Before anything that the other process holds is touched. It goes on if that fails.
+    let taken = args
+        .take_over
+        .then(|| handover::take(&socket))
+        .transpose()
+        .with_context(|| format!("cannot take over the server at {}", socket.display()))?;
+    let (continued, registered) = match taken {
+        Some(TakenServer { server, registered }) => (Some(server), registered),
+        None => (None, BTreeMap::new()),
+    };
     // The socket is claimed first, so that a second server changes nothing of the first one's.
     let scope = match home {
         ServerHome::Daemon => Serves::Session,
@@ -210,7 +224,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let mut signals = ServerSignals::new().context("cannot listen to signals")?;
         let (network, cluster) = cluster::network(cluster.zip(seals));
         let watched = cluster.as_ref().map(|_| prepared.notices());
-        let node = LocalServer::start(prepared, &config, network).await?;
+        let node = LocalServer::start(prepared, &config, network, continued).await?;
         cluster::show(&node.server.metrics(), cluster.clone());
         if let Some((cluster, watched)) = cluster.as_ref().zip(watched) {
             let observed = ObservedServer {
@@ -255,6 +269,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             cluster: Box::new(move || cluster.as_ref().map(cluster::status_of)),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
+        channel.restore(registered).await;
         let stubs = Arc::new(StubService::new(
             node.server.handle(),
             node.router.clone(),
@@ -296,21 +311,29 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         }
         let manager = Manager::new();
         manager.notify(ServiceState::Ready);
+        let (host, router, is_in_cluster) = (node.host.clone(), node.router.clone(), sealing.is_some());
+        let kept = move || {
+            let stubs = router.has_jobs().then_some("jobs of other launchers");
+            let cluster = is_in_cluster.then_some("the place in a cluster");
+            host.unhanded().or(stubs).or(cluster)
+        };
         let mut server = node.server;
         let handle = server.handle();
         let failure = server.failure();
         let ending = tokio::select! {
             () = launcher => ServeEnd::Wanted,
-            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches, modules), &manager) => ending,
+            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches, modules), (&manager, kept)) => ending,
             () = failure => ServeEnd::Failure,
             never = manager.keep_alive(handle) => match never {},
         };
         channel.enter(ServerPhase::Stopping);
         manager.notify(ServiceState::Stopping);
         let last_words = async {
-            // A server that failed no longer answers, so that nothing can be drained.
-            if ending == ServeEnd::Wanted {
-                server.shutdown().await;
+            match ending {
+                ServeEnd::Wanted => server.shutdown().await,
+                ServeEnd::HandedOver => server.leave().await,
+                // A server that failed no longer answers, so that nothing can be drained.
+                ServeEnd::Failure => {}
             }
             // After the server, whose log channels write to the sinks until they end.
             node::close_sinks(node.sinks, &config).await;
@@ -330,7 +353,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     // Running guests must not keep the process alive.
     runtime.shutdown_background();
     match ending {
-        ServeEnd::Wanted => Ok(ExitCode::SUCCESS),
+        ServeEnd::Wanted | ServeEnd::HandedOver => Ok(ExitCode::SUCCESS),
         ServeEnd::Failure => {
             bail!(
                 "the server failed: a task panicked (see its trace); the server no longer answers"
@@ -387,6 +410,8 @@ fn launcher_served(
 enum ServeEnd {
     /// A signal or an admin request.
     Wanted,
+    /// Another process goes on with the server.
+    HandedOver,
     /// A panic, after which the server's state is not reliable.
     Failure,
 }
@@ -410,7 +435,7 @@ async fn supervise(
         ConfigWatches,
         Option<ServedModules>,
     ),
-    manager: &Manager,
+    (manager, kept): (&Manager, impl Fn() -> Option<&'static str>),
 ) -> ServeEnd {
     let mut draining = false;
     // Not earlier: the modules of users must not delay the start.
@@ -466,6 +491,20 @@ async fn supervise(
                 channel.enter(ServerPhase::Draining);
                 crate::print_line("draining: no more jobs and connections are taken");
                 manager.notify(ServiceState::Draining);
+            }
+            ProcessCommand::HandOver(stream) => {
+                match handover::give(server, channel, kept(), stream).await {
+                    Ok(connection) => {
+                        crate::print_line("another process goes on with the server");
+                        // The other process waits for the end of this one, which closes it.
+                        std::mem::forget(connection);
+                        return ServeEnd::HandedOver;
+                    }
+                    Err(error) => crate::print_line(&format!(
+                        "not handed over, the server goes on: {}",
+                        crate::error_text(&error)
+                    )),
+                }
             }
             ProcessCommand::Reload(reply) => {
                 // The requester may have gone.

@@ -13,10 +13,17 @@ use rustix::{
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{io, mem::MaybeUninit};
+use std::{
+    io::{self, Read, Write},
+    mem::MaybeUninit,
+    os::unix::net::UnixStream,
+};
 
 /// Largest number of descriptors with one message.
 pub const MAX_DESCRIPTORS: usize = 32;
+
+/// Maximum bytes of one read of a stream.
+const READ: usize = 64 << 10;
 
 /// Message with the descriptors that came with it, at most [`MAX_DESCRIPTORS`].
 #[derive(Debug)]
@@ -79,16 +86,111 @@ pub fn receive_with_descriptors<T: DeserializeOwned>(
         RecvFlags::CMSG_CLOEXEC,
     )
     .map_err(io::Error::from)?;
-    let rights = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-        _ => None,
-    });
-    let descriptors = rights.flatten().collect();
+    let descriptors = ancillary.drain().flat_map(rights).collect();
     let message = decode_single(bytes.get(..received.bytes).unwrap_or_default(), limit)?;
     Ok(MessageWithDescriptors {
         message,
         descriptors,
     })
+}
+
+/// Connection on which messages with descriptors follow each other. Blocks.
+#[derive(Debug)]
+pub struct DescriptorStream {
+    socket: UnixStream,
+    decoder: MessageDecoder,
+    limit: FrameLimit,
+}
+
+impl DescriptorStream {
+    /// Sends and receives messages up to this length on a connection.
+    pub fn new(socket: UnixStream, limit: FrameLimit) -> DescriptorStream {
+        DescriptorStream {
+            socket,
+            decoder: MessageDecoder::new(limit),
+            limit,
+        }
+    }
+
+    /// Sends a message with at most [`MAX_DESCRIPTORS`] descriptors. The other end must answer before another
+    /// message with descriptors is sent.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message is too long, there are more descriptors, or the connection fails.
+    pub fn send(
+        &mut self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), StreamError> {
+        let frame = encode(message, self.limit)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
+        {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
+        }
+        let sent = sendmsg(
+            &self.socket,
+            &[IoSlice::new(&frame)],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        )
+        .map_err(io::Error::from)?;
+        // The descriptors are sent with the first part.
+        self.socket
+            .write_all(frame.get(sent..).unwrap_or_default())?;
+        Ok(())
+    }
+
+    /// Receives a message with its descriptors.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection fails or has ended, or the message is invalid.
+    pub fn receive<T: DeserializeOwned>(
+        &mut self,
+    ) -> Result<MessageWithDescriptors<T>, StreamError> {
+        let mut descriptors = Vec::new();
+        loop {
+            if let Some(message) = self.decoder.next_message()? {
+                return Ok(MessageWithDescriptors {
+                    message,
+                    descriptors,
+                });
+            }
+            let mut bytes = vec![0; READ];
+            let mut space =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let received = recvmsg(
+                &self.socket,
+                &mut [IoSliceMut::new(&mut bytes)],
+                &mut ancillary,
+                RecvFlags::CMSG_CLOEXEC,
+            )
+            .map_err(io::Error::from)?;
+            descriptors.extend(ancillary.drain().flat_map(rights));
+            if received.bytes == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            self.decoder
+                .push(bytes.get(..received.bytes).unwrap_or_default());
+        }
+    }
+
+    /// Waits until the other end has closed the connection.
+    pub fn wait_for_end(&mut self) {
+        let mut byte = [0];
+        while self.socket.read(&mut byte).is_ok_and(|count| count > 0) {}
+    }
+}
+
+fn rights(message: RecvAncillaryMessage<'_>) -> Vec<OwnedFd> {
+    match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Decodes the one message in these bytes.

@@ -8,8 +8,8 @@ mod stream;
 
 pub use codec::{CodecError, FrameLimit, MessageDecoder, encode};
 pub use descriptors::{
-    MAX_DESCRIPTORS, MessageWithDescriptors, decode_single, receive_with_descriptors,
-    send_with_descriptors,
+    DescriptorStream, MAX_DESCRIPTORS, MessageWithDescriptors, decode_single,
+    receive_with_descriptors, send_with_descriptors,
 };
 pub use named_fields::{NamedFields, named_bytes, of_named_bytes};
 pub use stream::{MessageStream, StreamError};

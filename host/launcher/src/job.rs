@@ -571,6 +571,7 @@ mod tests {
     async fn server() -> Server {
         let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
         let parts = ServerParts {
+            continued: None,
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host: Arc::new(EmbeddedHostEnvironment::new(Notices::default())),
             network: InProcessNetwork::new(),

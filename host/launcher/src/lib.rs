@@ -238,6 +238,17 @@ impl EmbeddedHostEnvironment {
         self.reaper.observe_starts(observer);
     }
 
+    /// Returns a kind of state that another process cannot go on with, for messages.
+    pub fn unhanded(&self) -> Option<&'static str> {
+        if !self.cleanups.is_empty() {
+            Some("registrations for cleanup")
+        } else if !self.pulls.is_empty() {
+            Some("pulls of output")
+        } else {
+            None
+        }
+    }
+
     /// Returns what launched jobs need, unless this host environment launches none.
     fn launching(&self) -> Option<Launching<'_>> {
         Some(Launching {

@@ -207,6 +207,11 @@ impl Pulls {
         inner.pullers(source, channel)
     }
 
+    /// Returns true if there is no pull.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().pulls.is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -43,7 +43,7 @@ use peal_store::TraceRateLimit;
 use std::{
     collections::BTreeMap,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -63,6 +63,10 @@ pub(crate) struct Actor {
     pub(crate) runs_as: UserIdentity,
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
+    /// Number of answers of other parties that have not come.
+    pub(crate) open_answers: Arc<AtomicUsize>,
+    /// True while all connections are suspended.
+    pub(crate) is_suspended: bool,
     pub(crate) heartbeats: HeartbeatTable,
     /// Jobs and their users, sorted by name, shared with the events that pass the chains.
     pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
@@ -287,6 +291,9 @@ impl Actor {
         let (answer, actions) = match welcome {
             Ok((peer, actions)) => {
                 self.state.set_unix_groups(peer, groups);
+                if self.is_suspended {
+                    outbox.writer.suspend();
+                }
                 // Before the actions are executed: they may send to the peer.
                 self.outboxes.insert(peer, outbox);
                 // The host environment knows the processes that it started itself.

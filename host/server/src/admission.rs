@@ -2,7 +2,7 @@
 //! kernel's facts about the socket, and the decision of the actor.
 use crate::{
     actor::Admission,
-    connection::{ConnectionContext, ServePhase},
+    connection::ConnectionContext,
     host_environment::ConnectingTool,
     identity::{
         Checker, ClaimedIdentity, IdentityMismatch, PeerCredentials, PeerSocket, ProcClaim,
@@ -54,10 +54,16 @@ pub(crate) struct ToolNames {
 }
 
 impl ToolNames {
-    pub(crate) fn new(server: Proc) -> ToolNames {
+    /// Returns the number of given names.
+    pub(crate) fn given(&self) -> u64 {
+        self.given.load(Ordering::Relaxed)
+    }
+
+    /// Continues after this number of given names.
+    pub(crate) fn after(server: Proc, given: u64) -> ToolNames {
         ToolNames {
             server,
-            given: AtomicU64::new(0),
+            given: AtomicU64::new(given),
         }
     }
 
@@ -107,6 +113,8 @@ pub(crate) struct AdmissionRequest {
 pub(crate) struct Admitted {
     pub(crate) id: PeerId,
     pub(crate) proc: Proc,
+    /// Process at the other end, if it was searched for and found.
+    pub(crate) process: Option<u32>,
     /// Message that ends the handshake.
     pub(crate) welcome: Welcome,
     /// Kept as long as the connection is open.
@@ -251,7 +259,7 @@ pub(crate) async fn hello(
         received = received => received,
         // Do not wait for peers that are not admitted yet when the server stops. An error means the
         // same: the sender is dropped only with the server.
-        _ = stage.wait_for(|stage| *stage != ServePhase::Accept) => Err(AdmissionError::Stopping),
+        _ = stage.wait_for(|stage| !stage.completes_handshakes()) => Err(AdmissionError::Stopping),
     }
 }
 
@@ -370,6 +378,7 @@ pub(crate) async fn admit(
         .map(|pid| context.processes.note_connecting(&proc, pid));
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
+    let process = peer.pid;
     let arrival = AdmissionRequest {
         kind,
         proc,
@@ -393,6 +402,7 @@ pub(crate) async fn admit(
     Ok(Admitted {
         id,
         proc,
+        process,
         welcome,
         _claim: claim,
         _open: connecting.map(ConnectingProc::watch),

@@ -4,7 +4,7 @@
 use crate::{
     connection::ConnectionError,
     open_requests::OpenRequests,
-    outbox::{MessageQueue, Outgoing, QueueEnd},
+    outbox::{MessageQueue, Outgoing, QueueEnd, QueueState},
     outbox_share::OutboxShare,
     packing::{self, Packing},
     send_window::SendWindow,
@@ -20,7 +20,10 @@ use std::{
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
 };
-use tokio::{net::tcp::OwnedWriteHalf, sync::Notify};
+use tokio::{
+    net::{TcpStream, tcp::OwnedWriteHalf},
+    sync::Notify,
+};
 
 /// Number of entries of job data up to which they may fit into the send window. Longer ones are not
 /// packed before they are queued.
@@ -55,8 +58,9 @@ pub(crate) struct ClientWriter {
     share: Arc<OutboxShare>,
     /// Notified when `waiting` has decreased.
     written: Notify,
-    /// Notified to cut the client off. Nothing more is written then, not even waiting messages.
-    cut: Notify,
+    /// Notified when a write that is under way must end: the client is cut off, or the connection is
+    /// suspended. Not even waiting messages are written then.
+    interrupted: Notify,
     /// Number of answers with `PMIX_ERR_OUT_OF_RESOURCE` since the connection last read it.
     refused: AtomicU32,
     /// Set when the log has a line about a message that cannot be packed for this client.
@@ -74,7 +78,7 @@ impl ClientWriter {
     ) -> ClientWriter {
         let window = SendWindow::of(writer.as_ref());
         let written = Notify::new();
-        let cut = Notify::new();
+        let interrupted = Notify::new();
         let unfit = Once::default();
         let is_welcomed = AtomicBool::new(false);
         let has_further_requests = AtomicBool::new(false);
@@ -91,17 +95,20 @@ impl ClientWriter {
             waiting,
             share,
             written,
-            cut,
+            interrupted,
             refused,
             unfit,
         }
     }
 
-    /// Writes the message that ends the handshake.
-    pub(crate) async fn welcome(&self, message: Vec<u8>) -> Result<(), ConnectionError> {
-        self.write_all(&message).await?;
+    /// Permits messages: the end of the handshake has been written.
+    pub(crate) fn welcomed(&self) {
         self.is_welcomed.store(true, Ordering::Release);
-        Ok(())
+    }
+
+    /// Returns true if the end of the handshake has been written.
+    pub(crate) fn is_welcomed(&self) -> bool {
+        self.is_welcomed.load(Ordering::Acquire)
     }
 
     /// Notes the input that was read behind the request that is executed next. Called by the
@@ -111,25 +118,28 @@ impl ClientWriter {
             .store(behind == Behind::More, Ordering::Relaxed);
     }
 
-    /// Writes frames when the send window has space for them.
-    pub(crate) async fn write(&self, frames: &[u8]) -> Result<(), ConnectionError> {
-        self.window.room(frames.len()).await;
-        Ok(self.write_all(frames).await?)
+    /// Waits until the send window has space for this number of bytes.
+    pub(crate) async fn room_for(&self, bytes: usize) {
+        self.window.room(bytes).await;
     }
 
-    async fn write_all(&self, mut bytes: &[u8]) -> std::io::Result<()> {
-        while !bytes.is_empty() {
+    /// Writes a part of these bytes, and returns its length.
+    pub(crate) async fn write_some(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        loop {
             // This call needs no exclusive access, so the actor and the task can share the writer.
             match self.writer.try_write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.writer.writable().await?
                 }
-                Err(error) => return Err(error),
+                written => return written,
             }
         }
-        Ok(())
+    }
+
+    /// Returns the socket.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        self.writer.as_ref()
     }
 
     /// Shuts down the sending side of the connection, so that the client reads its end.
@@ -230,6 +240,13 @@ impl ClientWriter {
             .saturating_add(bytes)
     }
 
+    /// Queues a message again that was taken from the queue to be packed.
+    pub(crate) fn keep(&self, packed: Outgoing) {
+        self.wait(packed.bytes());
+        // The queue had room for it.
+        let _ = self.queue.push(packed);
+    }
+
     /// Subtracts written messages from the memory of the waiting ones. Called by the connection's
     /// task.
     pub(crate) fn waited(&self, bytes: usize) {
@@ -256,14 +273,32 @@ impl ClientWriter {
 
     /// Cuts the client off. Called by the actor.
     pub(crate) fn cut(&self) {
-        // The notification is stored if the task does not write, so it is not lost.
-        self.cut.notify_one();
         self.queue.end(QueueEnd::Cut);
+        self.interrupted.notify_one();
     }
 
-    /// Waits until the client is cut off.
-    pub(crate) async fn is_cut(&self) {
-        self.cut.notified().await;
+    /// Suspends the connection: its task ends, and what it has not written stays. Called by the actor.
+    pub(crate) fn suspend(&self) {
+        self.queue.suspend(true);
+        self.interrupted.notify_one();
+    }
+
+    /// Ends the suspension.
+    pub(crate) fn resume(&self) {
+        self.queue.suspend(false);
+    }
+
+    /// Waits until the client is cut off or the connection is suspended, and returns that.
+    pub(crate) async fn interruption(&self) -> ConnectionError {
+        loop {
+            // Stored if the task does not write, so it is not lost. It may be an old one.
+            self.interrupted.notified().await;
+            match self.queue.state() {
+                QueueState::Cut => return ConnectionError::NotReading,
+                QueueState::Suspended => return ConnectionError::Suspended,
+                QueueState::Empty | QueueState::Waiting | QueueState::Closed => {}
+            }
+        }
     }
 }
 
@@ -288,10 +323,7 @@ mod tests {
     use crate::outbox_share::OutboxLimits;
     use peal_model::{CommandCode, code};
     use peal_wire::{BufferType, DecodeLimits, Dialect, Encoding, Release};
-    use tokio::{
-        io::AsyncReadExt,
-        net::{TcpListener, TcpStream},
-    };
+    use tokio::{io::AsyncReadExt, net::TcpListener};
 
     /// Creates the writer to a client of release 4.2.2.
     fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> ClientWriter {
@@ -324,6 +356,11 @@ mod tests {
         (of_release_4(writer, 8), client)
     }
 
+    async fn welcome(writer: &ClientWriter) {
+        assert_eq!(writer.write_some(b"welcome").await.unwrap(), 7);
+        writer.welcomed();
+    }
+
     /// Returns true if an answer to the request of this tag was written at once.
     fn at_once(writer: &ClientWriter, tag: u32, reply: Reply) -> bool {
         writer.answer(tag, reply).is_none()
@@ -346,7 +383,7 @@ mod tests {
             !at_once(&writer, 101, done()),
             "no answer is written before the end of the handshake"
         );
-        writer.welcome(b"welcome".to_vec()).await.unwrap();
+        welcome(&writer).await;
         assert!(at_once(&writer, 101, done()));
         assert!(
             !at_once(&writer, 101, done()),
@@ -381,7 +418,7 @@ mod tests {
     #[tokio::test]
     async fn unread_answers_are_written_up_to_the_send_window() {
         let (writer, mut client) = connected_writer().await;
-        writer.welcome(b"welcome".to_vec()).await.unwrap();
+        welcome(&writer).await;
         let answers = (101..).take_while(|tag| {
             writer.open.open(*tag, CommandCode::Fence).unwrap();
             at_once(&writer, *tag, done())

@@ -3,9 +3,10 @@
 use crate::{
     admission::{self, AdmissionError, Admitted, ToolNames},
     client_writer::ClientWriter,
-    connection_reader::ConnectionReader,
-    connection_writer::ConnectionWriter,
+    connection_reader::{ConnectionInput, ConnectionReader},
+    connection_writer::{ConnectionWriter, FrameBatch},
     fair_semaphore::FairSemaphore,
+    handover::SuspendedConnections,
     host_environment::HostEnvironment,
     identity::{Checker, IdentityMismatch, PeerLookup, PeerSearch, PeerSocket, ProcClaim},
     metrics::Metrics,
@@ -25,7 +26,10 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::OwnedFd,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use thiserror::Error;
@@ -63,6 +67,9 @@ pub(crate) struct ConnectionContext {
     pub(crate) stage: watch::Receiver<ServePhase>,
     /// Start of the actor's clock.
     pub(crate) started: Instant,
+    /// Number of peers that are not admitted yet.
+    pub(crate) greeting: AtomicUsize,
+    pub(crate) suspended: SuspendedConnections,
 }
 
 /// Phase of a server's life, as its connections see it.
@@ -74,6 +81,17 @@ pub(crate) enum ServePhase {
     Leave,
     /// Connections receive their queued messages and end, within this time.
     Drain(Duration),
+    /// No connections are accepted. Those that were accepted are still admitted.
+    Suspend,
+    /// Nobody is admitted.
+    Suspended,
+}
+
+impl ServePhase {
+    /// Returns true if peers are admitted that have connected.
+    pub(crate) fn completes_handshakes(self) -> bool {
+        matches!(self, ServePhase::Accept | ServePhase::Suspend)
+    }
 }
 
 /// Reason for which a connection ends early.
@@ -91,6 +109,9 @@ pub(crate) enum ConnectionError {
     Io(#[from] io::Error),
     #[error("the client did not read the messages sent to it")]
     NotReading,
+    /// No fault: the connection goes on later, here or in another process.
+    #[error("the connection is suspended")]
+    Suspended,
     #[error("more than {0} requests are open (server.max_open_requests)")]
     OpenRequests(usize),
     #[error("a message was not complete within {0:?} (server.frame_timeout_ms)")]
@@ -109,6 +130,7 @@ impl ConnectionError {
             | ConnectionError::Stopping(_)
             | ConnectionError::Io(_)
             | ConnectionError::NotReading
+            | ConnectionError::Suspended
             | ConnectionError::UnfinishedFrame(_)
             | ConnectionError::Share(_) => None,
         }
@@ -258,10 +280,29 @@ async fn serve_traced(connection: Box<NewConnection>, context: Arc<ConnectionCon
     // Boxed, so that the memory of the handshake is freed: the connection may live for days. The
     // result is boxed as well, because an async function keeps several copies of a value that it
     // passes on.
-    let Some(mut session) = Box::pin(greet(connection, &context)).await else {
-        return;
-    };
+    context.greeting.fetch_add(1, Ordering::Relaxed);
+    let session = Box::pin(greet(connection, &context)).await;
+    context.greeting.fetch_sub(1, Ordering::Relaxed);
+    if let Some(session) = session {
+        serve_admitted(session, context).await;
+    }
+}
+
+/// Serves a connection that was suspended, here or in another process.
+pub(crate) async fn serve_again(session: Box<ServedConnection>, context: Arc<ConnectionContext>) {
+    let span = tracing::error_span!(
+        "connection",
+        nspace = %session.proc.nspace,
+        rank = session.proc.rank.0,
+    );
+    serve_admitted(session, context).instrument(span).await;
+}
+
+async fn serve_admitted(mut session: Box<ServedConnection>, context: Arc<ConnectionContext>) {
     let ended = session.run(&context).await;
+    if let Err(ConnectionError::Suspended) = ended {
+        return context.suspended.add(*session);
+    }
     let proc = &session.proc;
     match &ended {
         Ok(()) => {}
@@ -283,26 +324,28 @@ async fn serve_traced(connection: Box<NewConnection>, context: Arc<ConnectionCon
 }
 
 /// A connection whose peer has been admitted.
-struct ServedConnection {
-    reader: OwnedReadHalf,
-    /// Bytes received behind the handshake.
-    rest: Vec<u8>,
-    writer: Arc<ClientWriter>,
+pub(crate) struct ServedConnection {
+    pub(crate) reader: OwnedReadHalf,
+    /// Input that has not been executed.
+    pub(crate) input: ConnectionInput,
+    pub(crate) writer: Arc<ClientWriter>,
     /// Messages that wait to be written.
-    inbox: OutboxReceiver,
-    /// Message that ends the handshake, until it is written.
-    welcome: Vec<u8>,
-    peer: PeerId,
-    proc: Proc,
+    pub(crate) inbox: OutboxReceiver,
+    /// Messages that are being written, at first the one that ends the handshake.
+    pub(crate) batch: FrameBatch,
+    pub(crate) peer: PeerId,
+    pub(crate) proc: Proc,
+    /// Process at the other end, if it was searched for and found.
+    pub(crate) process: Option<u32>,
     /// Status of a protocol violation of the client.
-    violation: Option<Status>,
+    pub(crate) violation: Option<Status>,
     /// Share of the user that the connection takes.
-    share: ConnectionShare,
+    pub(crate) share: ConnectionShare,
     /// Kept as long as the connection is open. Boxed, since procs that this server's launcher has
     /// started have none.
-    _claim: Option<Box<ProcClaim>>,
+    pub(crate) _claim: Option<Box<ProcClaim>>,
     /// Dropped after the actor was informed of the end of the connection.
-    _open: Option<OpenConnection>,
+    pub(crate) _open: Option<OpenConnection>,
 }
 
 impl ServedConnection {
@@ -319,11 +362,11 @@ impl ServedConnection {
         };
         tokio::select! {
             biased;
-            ended = reading.run(&mut self.reader, &self.rest) => {
+            ended = reading.run(&mut self.reader, &mut self.input) => {
                 self.violation = ended.as_ref().err().and_then(ConnectionError::violation);
                 ended
             }
-            ended = writing.run(std::mem::take(&mut self.welcome)) => ended,
+            ended = writing.run(&mut self.batch) => ended,
         }
     }
 }
@@ -385,6 +428,7 @@ async fn greet(
     let Admitted {
         id: peer,
         proc,
+        process,
         welcome,
         _claim,
         _open,
@@ -394,14 +438,15 @@ async fn greet(
     span.record("rank", proc.rank.0);
     Some(Box::new(ServedConnection {
         reader,
-        rest,
+        input: ConnectionInput::of(rest, &context.limits),
         writer,
         inbox,
         // Written later, by the side that writes all messages: the actor may have queued some that
         // must follow it.
-        welcome: welcome.encode(),
+        batch: FrameBatch::of(welcome.encode()),
         peer,
         proc,
+        process,
         violation: None,
         share,
         _claim: _claim.map(Box::new),

@@ -13,7 +13,7 @@ use peal_core::{
     server::{PeerId, RequestId},
 };
 use peal_model::{CommandCode, Proc};
-use peal_wire::{Frame, FrameDecoder, Tag, WireError};
+use peal_wire::{DecodeLimits, Frame, FrameDecoder, Tag, WireError};
 use std::{
     cell::RefCell,
     collections::VecDeque,
@@ -46,6 +46,7 @@ const FEW_OPEN: usize = 4;
 const MESSAGES_PER_TURN: u32 = 8;
 
 /// Reason for a pause in the execution of messages.
+#[derive(Clone, Copy)]
 enum Paused {
     /// All messages have been executed.
     NothingLeft,
@@ -68,7 +69,7 @@ enum NextStep {
     /// More input is read.
     Read,
     /// Messages are left.
-    Pause(Box<PausedFrames>),
+    Pause,
     /// The client has closed its side.
     End,
 }
@@ -77,6 +78,45 @@ enum NextStep {
 struct PausedFrames {
     frames: SplitFrames,
     paused: Paused,
+}
+
+/// Input of a connection that has not been executed. A connection that was suspended goes on from it.
+pub(crate) struct ConnectionInput {
+    decoder: FrameDecoder,
+    /// Bytes that were received before the decoder gets any.
+    received: Vec<u8>,
+    paused: Option<Box<PausedFrames>>,
+}
+
+impl ConnectionInput {
+    /// Returns the input of a connection of which these bytes were received.
+    pub(crate) fn of(received: Vec<u8>, limits: &DecodeLimits) -> ConnectionInput {
+        ConnectionInput {
+            decoder: FrameDecoder::new(limits),
+            received,
+            paused: None,
+        }
+    }
+
+    /// Returns all bytes that have not been executed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if malformed bytes have been received, after which nothing can be read.
+    pub(crate) fn unexecuted(&self) -> Result<Vec<u8>, WireError> {
+        let mut bytes = Vec::new();
+        if let Some(PausedFrames { frames, .. }) = self.paused.as_deref() {
+            for frame in frames.first.iter().chain(&frames.further) {
+                bytes.extend(frame.encode()?);
+            }
+            if let Some(error) = &frames.error {
+                return Err(error.clone());
+            }
+        }
+        bytes.extend(&self.received);
+        bytes.extend(self.decoder.partial());
+        Ok(bytes)
+    }
 }
 
 /// Reading side of a connection.
@@ -112,29 +152,32 @@ impl<'a> ConnectionReader<'a> {
         }
     }
 
-    /// Reads and executes messages until the client closes its side. `read` are the bytes received
-    /// before.
+    /// Reads and executes messages until the client closes its side. May be dropped at any time: the input
+    /// keeps what was not executed.
     ///
     /// All waits except the one for input are boxed, with the messages that wait: they are rare,
     /// and each connection would keep memory for their futures.
     pub(crate) async fn run(
         &mut self,
         reader: &mut OwnedReadHalf,
-        read: &[u8],
+        input: &mut ConnectionInput,
     ) -> Result<(), ConnectionError> {
-        let mut decoder = FrameDecoder::new(&self.context.limits);
-        let mut received = Some(split_frames(&mut decoder, read));
+        if input.paused.is_some() {
+            Box::pin(self.resume(input)).await?;
+        }
+        let early = std::mem::take(&mut input.received);
+        let mut received = Some(split_frames(&mut input.decoder, &early));
+        drop(early);
         loop {
-            let next = self.execute_received(received)?;
-            match next {
+            match self.execute_received(received, input)? {
                 NextStep::Read => {}
-                NextStep::Pause(paused) => Box::pin(self.resume(paused)).await?,
+                NextStep::Pause => Box::pin(self.resume(input)).await?,
                 NextStep::End => return Ok(()),
             }
-            received = if decoder.is_between_frames() {
-                poll_fn(|context| receive(reader, &mut decoder, context)).await?
+            received = if input.decoder.is_between_frames() {
+                poll_fn(|context| receive(reader, &mut input.decoder, context)).await?
             } else {
-                Box::pin(self.rest_of_frame(reader, &mut decoder)).await?
+                Box::pin(self.rest_of_frame(reader, &mut input.decoder)).await?
             };
         }
     }
@@ -144,28 +187,32 @@ impl<'a> ConnectionReader<'a> {
     fn execute_received(
         &mut self,
         received: Option<SplitFrames>,
+        input: &mut ConnectionInput,
     ) -> Result<NextStep, ConnectionError> {
         let Some(mut frames) = received else {
             return Ok(NextStep::End);
         };
         match self.try_turn(&mut frames)? {
             Paused::NothingLeft => self.end(frames).map(|()| NextStep::Read),
-            paused => Ok(NextStep::Pause(Box::new(PausedFrames { frames, paused }))),
+            paused => {
+                input.paused = Some(Box::new(PausedFrames { frames, paused }));
+                Ok(NextStep::Pause)
+            }
         }
     }
 
     /// Executes the messages that are left, with all pauses that are due.
-    async fn resume(&mut self, paused: Box<PausedFrames>) -> Result<(), ConnectionError> {
-        let PausedFrames { mut frames, paused } = *paused;
-        let mut paused = paused;
-        loop {
-            match paused {
-                Paused::NothingLeft => return self.end(frames),
+    async fn resume(&mut self, input: &mut ConnectionInput) -> Result<(), ConnectionError> {
+        while let Some(PausedFrames { frames, paused }) = input.paused.as_deref_mut() {
+            match *paused {
                 Paused::Full if frames.has_more() => self.writer.room().await,
-                Paused::Full => return self.end(frames),
+                Paused::NothingLeft | Paused::Full => {
+                    let left = input.paused.take();
+                    return left.map_or(Ok(()), |left| self.end(left.frames));
+                }
                 Paused::NoTurn => {
                     let turn = self.share.turn().await;
-                    paused = self.take_turn(&mut frames, turn)?;
+                    *paused = self.take_turn(frames, turn)?;
                     continue;
                 }
                 Paused::Paced(wait) => {
@@ -179,8 +226,9 @@ impl<'a> ConnectionReader<'a> {
                 Paused::Refused => self.wait_after_refusals().await,
                 Paused::TurnOver => tokio::task::yield_now().await,
             }
-            paused = self.try_turn(&mut frames)?;
+            *paused = self.try_turn(frames)?;
         }
+        Ok(())
     }
 
     /// Drops the frames, which have been executed, and with them the charge for a partial one.

@@ -7,9 +7,9 @@ use crate::{
 use peal_core::{
     job::{JobProgress, JobSpec, ProcPhase},
     psets::PsetError,
-    server::Action,
+    server::{Action, ServerState},
 };
-use peal_model::{Info, Nspace, Proc, Rank, Text, Value, code, key};
+use peal_model::{Info, Nspace, Proc, Rank, Text, UserIdentity, Value, code, key};
 use std::{
     collections::BTreeMap,
     os::fd::OwnedFd,
@@ -34,6 +34,13 @@ pub(crate) struct LocalProc {
     pub(crate) phase: ProcPhase,
     /// Process id, if the host environment knows the process and it runs.
     pub(crate) pid: Option<u32>,
+}
+
+/// Returns the jobs of a state with their users, sorted by name.
+pub(crate) fn users_of_jobs(state: &ServerState) -> Vec<(Nspace, UserIdentity)> {
+    let jobs = state.jobs();
+    jobs.map(|job| (job.spec.nspace.clone(), job.spec.identity))
+        .collect()
 }
 
 impl Actor {

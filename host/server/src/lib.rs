@@ -24,6 +24,7 @@ mod gateways;
 mod guest_thread;
 mod handle;
 mod handler_requests;
+mod handover;
 mod heartbeats;
 mod host_environment;
 mod hosted;
@@ -70,6 +71,9 @@ pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
 pub use fair_semaphore::{FairPermit, FairSemaphore};
 pub use handle::{AddJobError, Raised, ServerHandle};
 pub use handler_requests::HandlerRequest;
+pub use handover::{
+    ContinuedServer, HandedServer, HandoverError, SuspensionError, SuspensionLimits,
+};
 pub use host_environment::{
     ConnectingTool, EventHandling, HostEnvironment, HostFindings, ProcessLookup, Spawned,
     UpcallFuture,

@@ -3,25 +3,27 @@
 //!
 //! A user may open and close connections without end, and each costs the kernel's answer to whose it
 //! is. The thread bears that cost, so that it does not delay requests of admitted connections.
-use crate::connection::{self, AcceptedConnection, ConnectionContext, NewConnection, ServePhase};
+use crate::connection::{
+    self, AcceptedConnection, ConnectionContext, NewConnection, ServePhase, ServedConnection,
+};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::eventfd::{EfdFlags, EventFd},
+};
 use rustix::{
     io::Errno,
-    net::{
-        Shutdown, SocketFlags, acceptfrom_with, shutdown,
-        sockopt::{Timeout, set_socket_timeout},
-    },
+    net::{Shutdown, SocketFlags, acceptfrom_with, shutdown},
 };
 use std::{
     collections::VecDeque,
     io,
     net::{SocketAddr, TcpListener as BlockingListener},
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 use tokio::{
-    net::TcpListener,
     runtime::Handle,
     sync::{Semaphore, mpsc, watch},
     task::{JoinError, JoinSet},
@@ -81,7 +83,9 @@ pub(crate) fn report(ended: Result<(), JoinError>) {
 /// Connections that were accepted and charged to their users.
 pub(crate) struct AcceptedConnections {
     admitted: mpsc::Receiver<Box<NewConnection>>,
-    listener: Arc<BlockingListener>,
+    /// Listening socket, which is shut down on drop unless it is kept.
+    listener: Option<Arc<BlockingListener>>,
+    waker: Arc<EventFd>,
 }
 
 /// Refused sockets that are closed later: a user who is refused often would connect again at once.
@@ -89,7 +93,7 @@ struct RefusedSockets {
     sockets: VecDeque<RefusedSocket>,
     /// Time of the last closes.
     closed_at: Instant,
-    /// Time limit of `accept`.
+    /// Time after which the thread wakes, if it must.
     timeout: Option<Duration>,
 }
 
@@ -118,8 +122,8 @@ impl RefusedSockets {
         });
     }
 
-    /// Closes sockets that are due. While there are others, `accept` returns at times.
-    fn close_due(&mut self, listener: &BlockingListener, now: Instant) {
+    /// Closes sockets that are due. While there are others, the thread wakes at times.
+    fn close_due(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.closed_at);
         let mut closed = 0;
         while closed < MAX_CLOSED_AT_ONCE
@@ -130,15 +134,11 @@ impl RefusedSockets {
             self.closed_at = now;
             closed += 1;
         }
-        let timeout = if self.is_due(now) {
+        self.timeout = if self.is_due(now) {
             Some(BETWEEN_CLOSES * MAX_CLOSED_AT_ONCE)
         } else {
             (!self.sockets.is_empty()).then_some(CLOSE_INTERVAL)
         };
-        // Without a timeout they are closed when the next connection is accepted.
-        if timeout != self.timeout && set_socket_timeout(listener, Timeout::Recv, timeout).is_ok() {
-            self.timeout = timeout;
-        }
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -149,6 +149,8 @@ impl RefusedSockets {
 /// Thread that accepts connections.
 struct Acceptor {
     listener: Arc<BlockingListener>,
+    /// Descriptor that becomes readable to wake the thread.
+    waker: Arc<EventFd>,
     address: SocketAddr,
     unidentified: Arc<Semaphore>,
     context: Arc<ConnectionContext>,
@@ -168,6 +170,7 @@ impl Acceptor {
             // Before accepting: connections beyond the limit stay in the kernel's queue.
             let permit = runtime.block_on(self.unidentified.clone().acquire_owned());
             let Ok(unidentified) = permit else { return };
+            self.wait();
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let accepted = acceptfrom_with(&*self.listener, flags);
             let now = Instant::now();
@@ -190,8 +193,23 @@ impl Acceptor {
                     }
                 }
             }
-            self.refused.close_due(&self.listener, now);
+            self.refused.close_due(now);
         }
+    }
+
+    /// Waits for a connection, a wake-up, or the time to close refused sockets.
+    fn wait(&self) {
+        let mut sources = [
+            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
+        ];
+        // Rounded up: a socket is due then.
+        let timeout = self.refused.timeout.map_or(PollTimeout::NONE, |timeout| {
+            let rounded = timeout + Duration::from_micros(999);
+            rounded.try_into().unwrap_or(PollTimeout::MAX)
+        });
+        // After an error the socket says whether there is a connection.
+        let _ = poll(&mut sources, timeout);
     }
 
     fn accepts(&self) -> bool {
@@ -223,17 +241,19 @@ impl Acceptor {
 ///
 /// Fails if the system refuses the thread.
 pub(crate) fn accept(
-    listener: TcpListener,
+    listener: BlockingListener,
     context: Arc<ConnectionContext>,
     stage: watch::Receiver<ServePhase>,
 ) -> io::Result<AcceptedConnections> {
     let address = listener.local_addr()?;
-    let listener = listener.into_std()?;
-    listener.set_nonblocking(false)?;
+    listener.set_nonblocking(true)?;
     let listener = Arc::new(listener);
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let waker = Arc::new(EventFd::from_flags(flags)?);
     let (admit, admitted) = mpsc::channel(MAX_ADMITTED);
     let acceptor = Acceptor {
         listener: listener.clone(),
+        waker: waker.clone(),
         address,
         unidentified: Arc::new(Semaphore::new(MAX_UNIDENTIFIED)),
         context,
@@ -245,24 +265,56 @@ pub(crate) fn accept(
     thread::Builder::new()
         .name("peal-accept".to_owned())
         .spawn(move || acceptor.run())?;
-    Ok(AcceptedConnections { admitted, listener })
+    Ok(AcceptedConnections {
+        admitted,
+        listener: Some(listener),
+        waker,
+    })
+}
+
+impl AcceptedConnections {
+    /// Wakes the thread, which looks at the phase of the server.
+    fn wake(&self) {
+        // It fails only if the thread has been woken already.
+        let _ = self.waker.write(1);
+    }
+
+    /// Returns the listening socket, which stays open: the kernel keeps further connections in its queue.
+    /// The phase of the server has ended the thread. Returns none if the socket cannot be duplicated.
+    fn keep_listener(&mut self) -> Option<BlockingListener> {
+        let kept = self.listener.as_ref()?.try_clone();
+        let kept = kept.inspect_err(|error| tracing::error!(%error, "listening socket not kept"));
+        let kept = kept.ok()?;
+        self.listener = None;
+        Some(kept)
+    }
 }
 
 impl Drop for AcceptedConnections {
     /// Ends the thread: from now on the kernel refuses connections to this port.
     fn drop(&mut self) {
-        // The listener may be shut down already.
-        let _ = shutdown(&*self.listener, Shutdown::Both);
+        if let Some(listener) = &self.listener {
+            // The listener may be shut down already.
+            let _ = shutdown(&**listener, Shutdown::Both);
+        }
     }
 }
 
-/// Serves connections until the server stops, and then waits for the last one to end.
+/// Serves connections until the server stops or is suspended, and then waits for the last one to end. Returns
+/// the listening socket of a server that is suspended. The first connections were suspended before.
 pub(crate) async fn listen(
     mut accepted: AcceptedConnections,
+    suspended: Vec<ServedConnection>,
     context: Arc<ConnectionContext>,
     mut stage: watch::Receiver<ServePhase>,
-) {
+) -> Option<BlockingListener> {
     let mut connections = JoinSet::new();
+    for connection in suspended {
+        connections.spawn(connection::serve_again(
+            Box::new(connection),
+            context.clone(),
+        ));
+    }
     loop {
         tokio::select! {
             Some(connection) = accepted.admitted.recv() => {
@@ -272,10 +324,19 @@ pub(crate) async fn listen(
             () = no_longer_accepting(&mut stage) => break,
         }
     }
+    if matches!(*stage.borrow(), ServePhase::Suspend | ServePhase::Suspended) {
+        accepted.wake();
+        // Those that the thread has accepted before its end: nobody else accepts them.
+        while let Some(connection) = accepted.admitted.recv().await {
+            connections.spawn(connection::serve(connection, context.clone()));
+        }
+        all_ended(&mut connections).await;
+        return accepted.keep_listener();
+    }
     // The thread ends: connections that it has admitted meanwhile are dropped.
     drop(accepted);
     let time = tokio::select! {
-        () = all_ended(&mut connections) => return,
+        () = all_ended(&mut connections) => return None,
         time = time_to_drain(&mut stage) => time,
     };
     if tokio::time::timeout(time, all_ended(&mut connections))
@@ -285,4 +346,5 @@ pub(crate) async fn listen(
         tracing::warn!("clients did not read their last messages; connections closed");
         connections.shutdown().await;
     }
+    None
 }

@@ -1,6 +1,7 @@
 //! Requests of a connection that await their answer.
 use crate::connection::ConnectionError;
 use peal_model::CommandCode;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -22,8 +23,9 @@ struct OpenCommands {
     further: BTreeMap<u32, CommandCode>,
 }
 
-#[derive(Clone, Copy)]
-struct OpenCommand {
+/// Open request.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct OpenCommand {
     tag: u32,
     command: CommandCode,
 }
@@ -99,6 +101,22 @@ impl OpenRequests {
 
     pub(crate) fn close(&self, tag: u32) -> Option<CommandCode> {
         self.commands().remove(tag)
+    }
+
+    /// Returns all open requests.
+    pub(crate) fn list(&self) -> Vec<OpenCommand> {
+        let commands = self.commands();
+        let further = commands.further.iter();
+        let further = further.map(|(&tag, &command)| OpenCommand { tag, command });
+        commands.first.into_iter().chain(further).collect()
+    }
+
+    /// Adds the open requests of a connection that another process has served, whatever the limit.
+    pub(crate) fn restore(&self, open: Vec<OpenCommand>) {
+        let mut commands = self.commands();
+        for OpenCommand { tag, command } in open {
+            commands.insert(tag, command);
+        }
     }
 
     fn commands(&self) -> MutexGuard<'_, OpenCommands> {

@@ -25,7 +25,10 @@ use peal_model::{
     Info, Infos, Key, LogRequest, Proc, Query, Reply, Request, Status, Value, code, key,
 };
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 use tracing::Instrument;
@@ -357,8 +360,29 @@ impl Actor {
             Poll::Pending => {
                 // The task polls the future again, and so replaces the waker that does nothing.
                 let handle = self.handle.clone();
-                tokio::spawn(async move { handle.send(answer.await) }.in_current_span());
+                let open = OpenAnswer::new(&self.open_answers);
+                let send = async move {
+                    handle.send(answer.await);
+                    drop(open);
+                };
+                tokio::spawn(send.in_current_span());
             }
         }
+    }
+}
+
+/// Answer of another party that has not come, until it is dropped.
+struct OpenAnswer(Arc<AtomicUsize>);
+
+impl OpenAnswer {
+    fn new(open: &Arc<AtomicUsize>) -> OpenAnswer {
+        open.fetch_add(1, Ordering::Relaxed);
+        OpenAnswer(open.clone())
+    }
+}
+
+impl Drop for OpenAnswer {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -53,6 +53,8 @@ struct QueuedMessages {
     messages: VecDeque<Outgoing>,
     /// Reason for which no more messages are queued, if there is one.
     end: Option<QueueEnd>,
+    /// True while the connection's task must write nothing. Messages are still queued.
+    is_suspended: bool,
 }
 
 /// State of a queue of messages.
@@ -66,6 +68,8 @@ pub(crate) enum QueueState {
     Closed,
     /// The client is cut off. Waiting messages are not written.
     Cut,
+    /// The connection is suspended. Waiting messages are kept.
+    Suspended,
 }
 
 /// Reason for which no more messages are queued.
@@ -87,7 +91,7 @@ impl MessageQueue {
     }
 
     /// Appends a message, or drops it if the queue is closed.
-    fn push(&self, outgoing: Outgoing) -> Result<(), Full> {
+    pub(crate) fn push(&self, outgoing: Outgoing) -> Result<(), Full> {
         let mut inner = self.lock();
         // The connection is ending, and its task reports that.
         if inner.end.is_some() {
@@ -127,10 +131,17 @@ impl MessageQueue {
         self.changed.notify_one();
     }
 
-    fn state(&self) -> QueueState {
+    /// Suspends the connection, or lets it go on.
+    pub(crate) fn suspend(&self, is_suspended: bool) {
+        self.lock().is_suspended = is_suspended;
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn state(&self) -> QueueState {
         let inner = self.lock();
         match inner.end {
             Some(QueueEnd::Cut) => QueueState::Cut,
+            _ if inner.is_suspended => QueueState::Suspended,
             _ if !inner.messages.is_empty() => QueueState::Waiting,
             Some(QueueEnd::Closed) => QueueState::Closed,
             None => QueueState::Empty,

@@ -1,9 +1,15 @@
 //! Packing of messages to clients. An event for many clients is packed once for all with the same
 //! codec, and so are the data of a job for its procs, and the members of a group for them.
-use crate::{client_writer::ClientWriter, connection::ConnectionError, trace_limit::warn_once};
+use crate::{
+    client_writer::ClientWriter, connection::ConnectionError, outbox::Outgoing,
+    trace_limit::warn_once,
+};
 use peal_model::{CommandCode, Event, GroupResult, JobEntry, JobInfo, Reply, code};
 use peal_wire::{Codec, Frame, IofOutput, Tag, WireError};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 /// Cache of the messages that were packed last.
 #[derive(Default)]
@@ -38,6 +44,28 @@ struct PackedGroup {
     command: CommandCode,
     codec: Codec,
     payload: Vec<u8>,
+}
+
+/// Message that was packed, alone or for several clients.
+pub(crate) enum PackedFrame {
+    /// Event.
+    Event(Arc<[u8]>),
+    /// Answer.
+    Reply(Arc<Vec<u8>>),
+    /// Bytes for this client alone.
+    Own(Vec<u8>),
+}
+
+impl Deref for PackedFrame {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            PackedFrame::Event(frame) => frame,
+            PackedFrame::Reply(frame) => frame,
+            PackedFrame::Own(frame) => frame,
+        }
+    }
 }
 
 impl PackedJobData {
@@ -82,6 +110,40 @@ impl Packing {
             frame: frame.clone(),
         });
         Ok(frame)
+    }
+
+    /// Packs a message for a client. Returns none if there is nothing to send: no request of that tag is open,
+    /// or the message cannot be packed for this client, which is logged.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the client must be disconnected.
+    pub(crate) fn message(
+        &self,
+        outgoing: &Outgoing,
+        writer: &ClientWriter,
+    ) -> Result<Option<PackedFrame>, ConnectionError> {
+        Ok(match outgoing {
+            Outgoing::Event(event) => match self.event(event.clone(), &writer.codec) {
+                Ok(frame) => Some(PackedFrame::Event(frame)),
+                Err(error) => {
+                    warn_once!(writer.unfit, %error, "event not packed for client and dropped");
+                    None
+                }
+            },
+            Outgoing::Output(printed) => match output(printed, &writer.codec) {
+                Ok(frame) => Some(PackedFrame::Own(frame)),
+                Err(error) => {
+                    warn_once!(writer.unfit, %error, "output not packed for client and dropped");
+                    None
+                }
+            },
+            Outgoing::Reply { tag, reply } => {
+                self.reply(*tag, reply, writer)?.map(PackedFrame::Reply)
+            }
+            Outgoing::Rest(rest) => Some(PackedFrame::Own(rest.clone())),
+            Outgoing::Milestone => None,
+        })
     }
 
     /// Packs the answer to an open request of a client, and closes the request. An answer that

@@ -1,7 +1,11 @@
 //! Watch on the processes of procs that another launcher starts. The host environment does not wait
 //! for these processes, so the server itself detects their ends.
-use crate::handle::{ActorMessage, ServerHandle};
+use crate::{
+    handle::{ActorMessage, ServerHandle},
+    handover::WatchedProcess,
+};
 use peal_model::{Nspace, Proc};
+use peal_system::process::RunningProcess;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::{
     collections::BTreeMap,
@@ -91,6 +95,32 @@ impl ProcessWatch {
         // The result is dropped at once: a named process has no connection yet.
         self.open(proc, pid, Some(process));
         Ok(())
+    }
+
+    /// Returns all watched processes.
+    pub(crate) fn watched(&self) -> Vec<WatchedProcess> {
+        let procs = self.procs();
+        let watched = procs.iter().flat_map(|(proc, processes)| {
+            let of = |pid: &u32| WatchedProcess {
+                proc: proc.clone(),
+                pid: *pid,
+                id: RunningProcess::of(*pid).map(|process| process.id),
+            };
+            processes.watched.keys().map(of)
+        });
+        watched.collect()
+    }
+
+    /// Watches a process that another process of this server has watched. The end of one that has ended
+    /// meanwhile is reported.
+    pub(crate) fn continue_watch(&self, watched: &WatchedProcess) {
+        let WatchedProcess { proc, pid, id } = watched;
+        let opened = open_process(*pid).inspect_err(
+            |error| tracing::warn!(%proc, pid, %error, "process of registered proc not watched"),
+        );
+        // Compared when it is open: the id is not reused from now on.
+        let is_same = id.is_some_and(peal_system::process::ProcessId::is_there);
+        self.open(proc, *pid, opened.ok().flatten().filter(|_| is_same));
     }
 
     /// Stops watching the procs of a job.

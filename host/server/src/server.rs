@@ -10,10 +10,12 @@ use crate::{
     fair_semaphore::FairSemaphore,
     gateways::Gateways,
     handle::{self, Queues, ServerHandle},
+    handover::{BegunServer, ContinuedServer, HandoverError, StartingServer, SuspendedConnections},
     heartbeats::HeartbeatTable,
     host_environment::HostEnvironment,
     hosted::Hosted,
     identity::Checker,
+    jobs::users_of_jobs,
     listening::{accept, listen, report},
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
@@ -32,7 +34,10 @@ use crate::{
 };
 use peal_audit::AuditTrail;
 use peal_cluster::{ServerKind, ServerNetwork, ServerTransport};
-use peal_core::{choice::IdentityCheck, server::Monitoring};
+use peal_core::{
+    choice::IdentityCheck,
+    server::{Monitoring, ServerState, StateSettings},
+};
 use peal_helper::PrivilegedHelper;
 use peal_model::{Proc, UserIdentity};
 use peal_store::TraceRateLimit;
@@ -40,8 +45,8 @@ use peal_wire::{DecodeLimits, ServerUri};
 use rustix::process::{getegid, geteuid};
 use std::{
     collections::BTreeMap,
-    net::Ipv4Addr,
-    sync::Arc,
+    net::{Ipv4Addr, TcpListener},
+    sync::{Arc, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 use thiserror::Error;
@@ -143,6 +148,9 @@ pub enum ServerError {
     /// The server cannot listen on the loopback address.
     #[error("cannot listen on the loopback address: {0}")]
     Listen(#[from] std::io::Error),
+    /// The server of another process cannot be continued.
+    #[error("cannot continue the server: {0}")]
+    Continue(#[from] HandoverError),
 }
 
 /// Parts that a server is built from.
@@ -164,21 +172,26 @@ pub struct ServerParts {
     pub helper: PrivilegedHelper,
     /// Audit trail that records all decisions, if there is one.
     pub audit: Option<AuditTrail>,
+    /// Server of another process that this one continues, if it does. Its name replaces that of these parts.
+    pub continued: Option<ContinuedServer>,
 }
 
 /// A running server.
 pub struct Server {
-    uri: ServerUri,
+    pub(crate) uri: ServerUri,
     handle: ServerHandle,
     metrics: Arc<Metrics>,
     chains: ChainView,
     shadows: Shadows,
     pacer: Arc<RequestPacer>,
-    shared_actor: Arc<SharedActor>,
-    actor_task: JoinHandle<()>,
+    pub(crate) shared_actor: Arc<SharedActor>,
+    pub(crate) actor_task: JoinHandle<()>,
     /// Task of the listener, `None` once it has been waited for.
-    listener: Option<JoinHandle<()>>,
-    stopping: watch::Sender<ServePhase>,
+    pub(crate) listener: Option<JoinHandle<Option<TcpListener>>>,
+    /// Listening socket of a server that is suspended.
+    pub(crate) kept_listener: Option<TcpListener>,
+    pub(crate) context: Arc<ConnectionContext>,
+    pub(crate) stopping: watch::Sender<ServePhase>,
     transport: Arc<dyn ServerTransport>,
     drain_timeout: Duration,
 }
@@ -189,12 +202,33 @@ impl Server {
         settings: ServerSettings,
         parts: ServerParts,
     ) -> Result<Server, ServerError> {
-        // Port 0 lets the system choose a free port. Clients learn it from the URI.
-        let socket = TcpSocket::new_v4()?;
-        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
-        let listener = socket.listen(BACKLOG)?;
+        let monitoring = match settings.core.monitoring {
+            Monitoring::Deferred if parts.host.monitors() => Monitoring::Host,
+            Monitoring::Deferred => Monitoring::Server,
+            configured => configured,
+        };
+        let core = StateSettings {
+            monitoring,
+            hostname: peal_system::hostname(),
+            ..settings.core
+        };
+        let limits = core.decisions;
+        let StartingServer {
+            me,
+            listener,
+            mut state,
+            begun,
+        } = match parts.continued {
+            Some(continued) => continued.starting(core),
+            None => StartingServer {
+                me: parts.me,
+                listener: bound_listener()?,
+                state: ServerState::new(core),
+                begun: BegunServer::default(),
+            },
+        };
         let uri = ServerUri {
-            proc: parts.me,
+            proc: me,
             addr: listener.local_addr()?,
         };
         let metrics: Arc<Metrics> = Arc::default();
@@ -234,7 +268,6 @@ impl Server {
         });
         let transport = parts.network.join(joined, settings.duty);
         let gateways = Gateways::new(transport.clone(), settings.duty);
-        let limits = settings.core.decisions;
         let pool = &parts.pools.policies;
         let decisions = Decisions::start(
             policies,
@@ -258,11 +291,6 @@ impl Server {
             &handle,
             &metrics,
         );
-        let monitoring = match settings.core.monitoring {
-            Monitoring::Deferred if parts.host.monitors() => Monitoring::Host,
-            Monitoring::Deferred => Monitoring::Server,
-            configured => configured,
-        };
         let shares = ShareLimits {
             max_connections: settings.max_connections,
             max_connections_per_user: settings.max_connections_per_user,
@@ -273,12 +301,11 @@ impl Server {
             max_refusal_delay: settings.max_refusal_delay,
             outbox: settings.outbox,
         };
-        let core = peal_core::server::StateSettings {
-            monitoring,
-            hostname: peal_system::hostname(),
-            ..settings.core
-        };
-        let mut state = peal_core::server::ServerState::new(core);
+        // The clock of a continued server goes on. It began after the machine, so that this time exists.
+        let started = Instant::now();
+        let started = started
+            .checked_sub(Duration::from_millis(begun.clock.0))
+            .unwrap_or(started);
         let identity = UserIdentity {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
@@ -298,14 +325,17 @@ impl Server {
             parts.helper.clone(),
         ));
         let packing: Arc<Packing> = Arc::default();
-        let started = Instant::now();
+        chains.continue_numbers(begun.events_numbered);
+        let jobs = users_of_jobs(&state);
         let actor = Actor {
             state,
             runs_as: identity,
             started,
             outboxes: BTreeMap::new(),
             heartbeats: HeartbeatTable::default(),
-            jobs: Arc::default(),
+            jobs: Arc::new(jobs),
+            open_answers: Arc::default(),
+            is_suspended: false,
             monitor_worker: MonitorWorker::new(
                 handle.clone(),
                 parts.host.clone(),
@@ -364,7 +394,7 @@ impl Server {
             host,
             checks: Arc::new(FairSemaphore::new(CHECKS, CHECKS_EACH)),
             user_shares,
-            tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
+            tool_names: Arc::new(ToolNames::after(uri.proc.clone(), begun.tools_named)),
             limits: settings.wire,
             handshake_timeout: settings.handshake_timeout,
             outbox: settings.max_outbox_messages,
@@ -372,7 +402,10 @@ impl Server {
             refusals: Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS)),
             stage: stage.clone(),
             started,
+            greeting: AtomicUsize::new(0),
+            suspended: SuspendedConnections::default(),
         });
+        let connections = begun.go_on(&context)?;
         let accepted = accept(listener, context.clone(), stage.clone())?;
         Ok(Server {
             uri,
@@ -383,7 +416,14 @@ impl Server {
             pacer,
             shared_actor: shared_actor.clone(),
             actor_task: tokio::spawn(shared_actor.run(inbox)),
-            listener: Some(tokio::spawn(listen(accepted, context, stage))),
+            listener: Some(tokio::spawn(listen(
+                accepted,
+                connections,
+                context.clone(),
+                stage,
+            ))),
+            kept_listener: None,
+            context,
             stopping,
             transport,
             drain_timeout: settings.drain_timeout,
@@ -447,7 +487,7 @@ impl Server {
             let ended = listener.await;
             // A task that has ended must not be awaited again.
             self.listener = None;
-            report(ended);
+            report(ended.map(drop));
         }
     }
 
@@ -460,9 +500,18 @@ impl Server {
         self.handle.stop();
         // Ignore an error: without a receiver the listener has ended already.
         let _ = self.stopping.send(ServePhase::Drain(self.drain_timeout));
-        for task in self.listener.into_iter().chain([self.actor_task]) {
-            report(task.await);
+        if let Some(listener) = self.listener {
+            report(listener.await.map(drop));
         }
+        report(self.actor_task.await);
         left.await;
     }
+}
+
+/// Returns a listening socket on the loopback address.
+fn bound_listener() -> std::io::Result<TcpListener> {
+    // Port 0 lets the system choose a free port. Clients learn it from the URI.
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    socket.listen(BACKLOG)?.into_std()
 }

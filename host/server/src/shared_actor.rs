@@ -168,6 +168,11 @@ impl SharedActor {
         Ok(slot.sleeps)
     }
 
+    /// Drops the actor: another process goes on with its state. Later calls fail.
+    pub(crate) fn abandon(&self) {
+        drop(self.close());
+    }
+
     /// Takes the actor out, so that later calls fail, and returns it if its state is consistent.
     /// After a panic the actor is dropped, which closes its connections.
     fn close(&self) -> Option<Actor> {

@@ -171,6 +171,11 @@ impl Spiller {
         SpillBacklog(self.backlog.subscribe())
     }
 
+    /// Returns true if events wait to be written.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.backlog.borrow().total > 0
+    }
+
     fn command(&mut self, command: SpillCommand) {
         let commands = match self.commands.take() {
             Some(commands) => Some(commands),

@@ -234,7 +234,17 @@ impl UserShares {
         if usage.connections >= max {
             return Err(ShareExceeded::Connections { max });
         }
+        Ok(self.charge(&mut usage, uid))
+    }
+
+    /// Charges a connection that another process of this server has admitted, whatever the limits.
+    pub(crate) fn reconnect(self: &Arc<Self>, uid: u32) -> ConnectionShare {
+        self.charge(&mut self.usage(), uid)
+    }
+
+    fn charge(self: &Arc<Self>, usage: &mut Usage, uid: u32) -> ConnectionShare {
         usage.connections += 1;
+        let is_bounded = self.is_bounded(uid);
         let fresh = || UserUsage {
             connections: 0,
             remaining: is_bounded.then(|| self.whole_share()),
@@ -246,11 +256,11 @@ impl UserShares {
             .remaining
             .as_ref()
             .map(|remaining| remaining.turns.clone());
-        Ok(ConnectionShare {
+        ConnectionShare {
             shares: self.clone(),
             uid,
             turns,
-        })
+        }
     }
 
     /// Notes that a connection of a user was refused. Returns the delay of its close.

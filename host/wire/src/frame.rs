@@ -161,6 +161,13 @@ impl FrameDecoder {
         self.complete_header().map(|header| header.len as usize)
     }
 
+    /// Returns the bytes of the frame that has been received in part. Another decoder that gets them first
+    /// continues the stream.
+    pub fn partial(&self) -> Vec<u8> {
+        let header = self.header.get(..self.header_len).unwrap_or_default();
+        [header, &self.payload.bytes].concat()
+    }
+
     /// Returns true if no frame has begun, so that the stream may end here.
     pub fn is_between_frames(&self) -> bool {
         self.header_len == 0

@@ -13,6 +13,7 @@ mod doctor;
 mod event;
 mod fail_stop;
 mod group;
+mod handover;
 mod memory;
 mod process_state;
 mod ps;

@@ -354,6 +354,9 @@ pub struct ServeArgs {
     /// Serve at the admin socket SOCKET for the supervisor at the other end of the standard input
     #[arg(long, value_name = "SOCKET", hide = true)]
     pub supervised: Option<PathBuf>,
+    /// Go on with the server that runs at the admin socket, with its clients and jobs, and end its process
+    #[arg(long)]
+    pub take_over: bool,
 }
 
 /// Options that select a server by its admin socket.

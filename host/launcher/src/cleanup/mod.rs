@@ -223,6 +223,11 @@ impl Cleanups {
         }
     }
 
+    /// Returns true if nothing is registered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known().registered.is_empty()
+    }
+
     fn known(&self) -> MutexGuard<'_, CleanupDirectory> {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)

@@ -3,7 +3,7 @@
 use super::{
     access::{AdminAccess, Caller},
     activity_watcher::ActivityWatcher,
-    dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
+    dispatch::{AdminDispatcher, AdminJob, AdminParts, AdminResult, AfterReply, ProcessCommand},
     protocol::{AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
@@ -18,6 +18,7 @@ use crate::{
 use peal_model::Nspace;
 use peal_store::TraceRateLimit;
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -88,6 +89,16 @@ impl AdminChannel {
             },
             commands,
         ))
+    }
+
+    /// Returns the jobs that were registered at this channel.
+    pub async fn registered(&self) -> BTreeMap<Nspace, AdminJob> {
+        self.dispatcher.registered().await
+    }
+
+    /// Adds jobs that were registered at the channel of another process of this server.
+    pub async fn restore(&self, jobs: BTreeMap<Nspace, AdminJob>) {
+        self.dispatcher.restore(jobs).await;
     }
 
     /// Returns the journal of jobs that launchers register elsewhere than at this channel.
@@ -271,7 +282,8 @@ async fn serve(
         WatcherKind::Other
     };
     // The lookup of groups may wait for a directory service.
-    let allows = move || access.allows(caller);
+    let checked = access.clone();
+    let allows = move || checked.allows(caller);
     if !tokio::task::spawn_blocking(allows).await.unwrap_or(false) {
         let start = tokio::time::Instant::now();
         let AdminResult { reply, then } = match read_request(&mut reader).await {
@@ -299,6 +311,12 @@ async fn serve(
         return send_further(AfterReply::Activity(watcher), dispatcher, reader, writer).await;
     }
     let (verb, AdminResult { reply, then }) = match read_request(&mut reader).await {
+        // All clients and their data go to the caller.
+        Ok(AdminRequest::HandOver) if !access.is_own(caller) => {
+            let reason = "only root and the server's user can take the server over".to_owned();
+            let refused = AdminReply::Refused { reason };
+            (AdminRequest::HandOver.to_string(), refused.into())
+        }
         Ok(call) => (
             call.to_string(),
             dispatcher.answer(caller, kind, call).await,
@@ -327,6 +345,13 @@ async fn send_further(
     let mut phase = dispatcher.phase.subscribe();
     let end = match then {
         AfterReply::Nothing => return,
+        AfterReply::Process => {
+            // Both halves are of one connection.
+            if let Ok(stream) = reader.reunite(writer) {
+                dispatcher.pass_on(stream).await;
+            }
+            return;
+        }
         AfterReply::End => {
             wait_for_end(&mut phase).await;
             WatchEnd::ServerEnded

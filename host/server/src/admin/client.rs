@@ -86,6 +86,11 @@ impl Answers {
         self.line(None)
     }
 
+    /// Returns the connection, after a reply behind which the server waits for messages.
+    pub fn into_stream(self) -> UnixStream {
+        self.stream.into_inner()
+    }
+
     /// Waits for the last reply to `drain` and `stop`, which is sent when the server has ended.
     pub fn end(mut self) -> Result<AdminReply, AdminRequestError> {
         self.wait()

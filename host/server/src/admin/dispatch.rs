@@ -28,12 +28,16 @@ use peal_model::{Nspace, Proc, Rank, UserIdentity, counted};
 use peal_store::{AdminCall, JobStart, RecordUsage, Store, StoreError};
 use peal_system::{credentials, process::RunningProcess};
 use peal_wire::{ServerUri, variable};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::{
+    net::UnixStream,
+    sync::{Mutex, mpsc, oneshot, watch},
+};
 
 /// Command that concerns the process as a whole. The owner of the process executes it.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub enum ProcessCommand {
     /// Reads the configuration again. The reply is what changed, or the reason why the
     /// configuration is invalid.
     Reload(oneshot::Sender<Result<ReloadReport, String>>),
+    /// Hands the server over to the process at the other end of this connection.
+    HandOver(UnixStream),
     /// A job was registered or removed. The reply is sent once the modules of the job are started
     /// or stopped.
     Jobs(oneshot::Sender<()>),
@@ -113,8 +119,8 @@ pub(super) struct AdminDispatcher {
 }
 
 /// Job that was registered by an admin request.
-#[derive(Clone, Copy, Debug)]
-struct AdminJob {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AdminJob {
     /// Number of procs.
     size: u32,
     /// User that the procs run as.
@@ -138,20 +144,38 @@ pub(super) enum AfterReply {
     Events(Box<Watcher>),
     /// One message for each report.
     Activity(Box<ActivityWatcher>),
+    /// Messages of the process, which gets the connection.
+    Process,
 }
 
 impl From<AdminReply> for AdminResult {
     fn from(reply: AdminReply) -> AdminResult {
-        let then = if matches!(reply, AdminReply::Draining | AdminReply::Stopping) {
-            AfterReply::End
-        } else {
-            AfterReply::Nothing
+        let then = match reply {
+            AdminReply::Draining | AdminReply::Stopping => AfterReply::End,
+            AdminReply::HandingOver => AfterReply::Process,
+            _ => AfterReply::Nothing,
         };
         AdminResult { reply, then }
     }
 }
 
 impl AdminDispatcher {
+    /// Passes the connection of a call on to the process.
+    pub(super) async fn pass_on(&self, stream: UnixStream) {
+        // A process that ends takes no commands any more, and the caller sees the end of the connection.
+        let _ = self.commands.send(ProcessCommand::HandOver(stream)).await;
+    }
+
+    /// Returns the jobs that were registered by admin requests.
+    pub(super) async fn registered(&self) -> BTreeMap<Nspace, AdminJob> {
+        self.registered.lock().await.clone()
+    }
+
+    /// Adds jobs that were registered at another process of this server.
+    pub(super) async fn restore(&self, jobs: BTreeMap<Nspace, AdminJob>) {
+        self.registered.lock().await.extend(jobs);
+    }
+
     pub(super) fn new(
         parts: AdminParts,
         commands: mpsc::Sender<ProcessCommand>,
@@ -267,6 +291,10 @@ impl AdminDispatcher {
                 .await
                 .flatten()
                 .map(AdminReply::Reloaded),
+            AdminRequest::HandOver if *self.phase.borrow() == ServerPhase::Serving => {
+                Ok(AdminReply::HandingOver)
+            }
+            AdminRequest::HandOver => Err("the server drains or stops".to_owned()),
             AdminRequest::Module(call) => self
                 .request_result(|reply| ProcessCommand::Module { call, reply })
                 .await

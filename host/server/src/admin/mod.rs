@@ -38,7 +38,7 @@ pub use cluster_modules::{
     ClusterAbandoned, ClusterModuleCall, ClusterModuleList, ClusterNodeModules, ClusterNodeState,
     ClusterRollout, ClusterRolloutStage, ClusterSetStatus, NewClusterSet,
 };
-pub use dispatch::{AdminParts, JobRegistrar, ProcessCommand};
+pub use dispatch::{AdminJob, AdminParts, JobRegistrar, ProcessCommand};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,

@@ -112,6 +112,9 @@ pub enum AdminRequest {
     Stop,
     /// Reads the configuration again.
     Reload,
+    /// Hands the server over to the process at the other end, which goes on with its clients and jobs. Root
+    /// and the server's user may do so.
+    HandOver,
     /// Executes a request about modules.
     Module(ModuleCall),
 }
@@ -154,6 +157,7 @@ impl fmt::Display for AdminRequest {
             AdminRequest::Drain => f.write_str("drain"),
             AdminRequest::Stop => f.write_str("stop"),
             AdminRequest::Reload => f.write_str("reload"),
+            AdminRequest::HandOver => f.write_str("hand over"),
             AdminRequest::Module(call) => call.fmt(f),
         }
     }
@@ -204,6 +208,8 @@ pub enum AdminReply {
     Stopping,
     /// Reply to `reload`.
     Reloaded(ReloadReport),
+    /// Reply to `hand-over`: messages with descriptors follow.
+    HandingOver,
     /// Reply to `module` with `list`.
     Modules(ModuleList),
     /// Reply to `module` with `cluster`: the change is stored, and nodes follow it.

@@ -385,6 +385,21 @@ impl Chains {
             .saturating_add(1)
     }
 
+    /// Returns the number of the last event.
+    pub(crate) fn numbered(&self) -> u64 {
+        self.shared.numbered.load(Ordering::Relaxed)
+    }
+
+    /// Continues the numbers of events after this one.
+    pub(crate) fn continue_numbers(&self, last: u64) {
+        self.shared.numbered.store(last, Ordering::Relaxed);
+    }
+
+    /// Returns true if events are in the chains.
+    pub(crate) fn are_busy(&self) -> bool {
+        self.shared.under_way.load(Ordering::Relaxed) > 0
+    }
+
     /// Returns the owners whose whole chain runs here, from the part that runs of each.
     pub(crate) fn whole_chains(&self, part: impl Fn(&Owner) -> ChainPart) -> WholeChains {
         let owners = self.route.owners();

@@ -97,6 +97,11 @@ impl ChannelBacklog {
         }
     }
 
+    /// Returns true if no request waits or is being written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().queue.is_empty()
+    }
+
     /// Adds the requests of each user to a report.
     pub(super) fn report_quotas(&self, report: &mut QuotaReport) {
         self.lock().queue.report_quotas(report);

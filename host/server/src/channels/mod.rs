@@ -334,6 +334,11 @@ impl Channels {
             .available(Some(source), &*self.writer.host)
     }
 
+    /// Returns true if requests wait or are being written.
+    pub(crate) fn are_busy(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
     /// Adds the requests of each user to a report.
     pub(crate) fn report_quotas(&self, report: &mut QuotaReport) {
         self.backlog.report_quotas(report);

@@ -90,6 +90,15 @@ impl Claims {
         }
     }
 
+    /// Restores a claim that another process of this server has accepted.
+    pub(super) fn restore(self: &Arc<Self>, proc: &Proc, end: PeerSocket) -> ProcClaim {
+        let claimed = (proc.clone(), end.uid);
+        let mut all = self.all();
+        all.entry(claimed.clone()).or_default().live.push(end);
+        drop(all);
+        self.claim_of(claimed, end)
+    }
+
     fn claim_of(self: &Arc<Self>, claimed: Claimed, end: PeerSocket) -> ProcClaim {
         ProcClaim {
             claims: self.clone(),
@@ -112,6 +121,13 @@ impl Claims {
     fn all(&self) -> MutexGuard<'_, HashMap<Claimed, Claimants>> {
         // No holder of this lock panics while the map is inconsistent, so a poisoned map is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ProcClaim {
+    /// Returns the socket that holds the claim.
+    pub(crate) fn socket(&self) -> PeerSocket {
+        self.end
     }
 }
 

@@ -239,6 +239,11 @@ impl Checker {
         })
     }
 
+    /// Restores a claim that another process of this server has accepted.
+    pub(crate) fn reclaim(&self, proc: &Proc, end: PeerSocket) -> ProcClaim {
+        self.claims.restore(proc, end)
+    }
+
     /// Returns a peer whose process does not matter for the verification. Its only group is the
     /// claimed one, which must be the job's. The process id is included if it was found.
     fn unseen(

@@ -14,6 +14,7 @@ use rustix::{
         send, socket_with,
     },
 };
+use serde::{Deserialize, Serialize};
 use std::{
     io,
     net::SocketAddr,
@@ -59,7 +60,7 @@ impl SocketState {
 
 /// Socket at the other end of a connection. The connection was established at the time of the
 /// lookup.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct PeerSocket {
     /// User that owns the socket.
     pub(crate) uid: u32,

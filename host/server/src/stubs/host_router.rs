@@ -79,6 +79,13 @@ impl HostRouter {
         let _ = self.owner.set(host);
     }
 
+    /// Returns true if stubs have registered jobs.
+    pub fn has_jobs(&self) -> bool {
+        // A panic leaves the map as it is.
+        let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
+        !remotes.is_empty()
+    }
+
     /// Adds a job.
     ///
     /// # Errors

@@ -1,0 +1,223 @@
+//! Handover of a running server to another process. A suspended server becomes bytes and sockets, of which
+//! the other process makes the server that goes on: with the same address, connections, jobs and events.
+mod connections;
+mod suspension;
+
+pub(crate) use suspension::SuspendedConnections;
+pub use suspension::{SuspensionError, SuspensionLimits};
+
+use crate::connection::{ConnectionContext, ServedConnection};
+use connections::{ContinuedConnection, HandedConnection};
+use peal_core::{
+    MonotonicTime,
+    job::JobSpec,
+    server::{ServerState, StateSettings},
+};
+use peal_model::Proc;
+use peal_system::process::ProcessId;
+use serde::{Deserialize, Serialize};
+use std::{io, net::TcpListener, os::fd::OwnedFd};
+use thiserror::Error;
+
+/// Form of the state that this release writes. It grows when an older release could not continue from the
+/// state: a field that older ones ignore, and one that newer ones replace by a default, leave it as it is.
+const FORM: u32 = 1;
+
+/// Oldest form of the state that this release reads.
+const OLDEST_FORM: u32 = 1;
+
+/// Server that another process continues.
+#[derive(Debug)]
+pub struct HandedServer {
+    /// State as bytes, in the form of [`FORM`].
+    pub state: Vec<u8>,
+    /// Sockets: the one that listens, then those of the connections in their order.
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// Reason for which a server cannot be handed over or continued.
+#[derive(Debug, Error)]
+pub enum HandoverError {
+    /// The state has a form that this release does not read.
+    #[error(
+        "the state has form {found}, this release reads {OLDEST_FORM} to {FORM}; upgrade by a release between them"
+    )]
+    Form {
+        /// Form of the state.
+        found: u32,
+    },
+    /// The state cannot be written.
+    #[error("the state cannot be written: {0}")]
+    Write(#[from] rmp_serde::encode::Error),
+    /// The state cannot be read.
+    #[error("the state cannot be read: {0}")]
+    Read(#[from] rmp_serde::decode::Error),
+    /// A connection is encoded in a way that this release does not know.
+    #[error("the connection of {proc} cannot be continued: {why}")]
+    Connection {
+        /// Proc at the other end.
+        proc: Proc,
+        /// Reason.
+        why: String,
+    },
+    /// The number of sockets is not that of the state.
+    #[error("{found} sockets came with a state of {wanted}")]
+    Sockets {
+        /// Number of sockets.
+        found: usize,
+        /// Number that the state has.
+        wanted: usize,
+    },
+    /// A socket cannot be used.
+    #[error("a socket cannot be used: {0}")]
+    Socket(#[from] io::Error),
+    /// The server has stopped.
+    #[error("the server has stopped")]
+    Stopped,
+}
+
+/// First part of a state, which every release can read.
+#[derive(Serialize, Deserialize)]
+struct StateForm {
+    form: u32,
+}
+
+/// State of a server. `S` is the state machine, or a reference to it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ServerSnapshot<S> {
+    form: u32,
+    /// Name of the server.
+    pub(crate) me: Proc,
+    /// Time of the state machine.
+    pub(crate) clock: MonotonicTime,
+    pub(crate) state: S,
+    pub(crate) connections: Vec<HandedConnection>,
+    /// Processes that are watched, some without a connection.
+    pub(crate) watched: Vec<WatchedProcess>,
+    /// Number of names that tools were given.
+    pub(crate) tools_named: u64,
+    /// Number of events that have entered the chains.
+    pub(crate) events_numbered: u64,
+}
+
+/// Process of a proc that another launcher has started.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct WatchedProcess {
+    pub(crate) proc: Proc,
+    pub(crate) pid: u32,
+    /// Identity, unless the process has ended.
+    pub(crate) id: Option<ProcessId>,
+}
+
+/// Server of another process that this one continues.
+pub struct ContinuedServer {
+    snapshot: ServerSnapshot<ServerState>,
+    listener: TcpListener,
+    /// Sockets of the connections, in their order.
+    sockets: Vec<OwnedFd>,
+}
+
+/// Parts of a continued server that are needed when its state has become that of this process.
+#[derive(Default)]
+pub(crate) struct BegunServer {
+    pub(crate) clock: MonotonicTime,
+    pub(crate) tools_named: u64,
+    pub(crate) events_numbered: u64,
+    connections: Vec<HandedConnection>,
+    sockets: Vec<OwnedFd>,
+    watched: Vec<WatchedProcess>,
+}
+
+/// Server that starts: its own or a continued one.
+pub(crate) struct StartingServer {
+    pub(crate) me: Proc,
+    pub(crate) listener: TcpListener,
+    pub(crate) state: ServerState,
+    pub(crate) begun: BegunServer,
+}
+
+impl ContinuedServer {
+    /// Reads a handed server. Nothing changes if that fails.
+    ///
+    /// # Errors
+    ///
+    /// Fails if this release cannot read the state.
+    pub fn read(handed: HandedServer) -> Result<ContinuedServer, HandoverError> {
+        let HandedServer { state, sockets } = handed;
+        let StateForm { form } = rmp_serde::from_slice(&state)?;
+        if !(OLDEST_FORM..=FORM).contains(&form) {
+            return Err(HandoverError::Form { found: form });
+        }
+        let snapshot: ServerSnapshot<ServerState> = rmp_serde::from_slice(&state)?;
+        let wanted = snapshot.connections.len() + 1;
+        let found = sockets.len();
+        let mut sockets = sockets.into_iter();
+        match sockets.next() {
+            Some(listener) if found == wanted => Ok(ContinuedServer {
+                snapshot,
+                listener: listener.into(),
+                sockets: sockets.collect(),
+            }),
+            _ => Err(HandoverError::Sockets { found, wanted }),
+        }
+    }
+
+    /// Returns the registered jobs.
+    pub fn jobs(&self) -> Vec<JobSpec> {
+        self.snapshot.state.jobs().map(|job| job.spec).collect()
+    }
+
+    /// Goes on with these settings.
+    pub(crate) fn starting(self, settings: StateSettings) -> StartingServer {
+        let ServerSnapshot {
+            me,
+            clock,
+            state,
+            connections,
+            watched,
+            tools_named,
+            events_numbered,
+            ..
+        } = self.snapshot;
+        StartingServer {
+            me,
+            listener: self.listener,
+            state: state.taken_over(settings),
+            begun: BegunServer {
+                clock,
+                tools_named,
+                events_numbered,
+                connections,
+                sockets: self.sockets,
+                watched,
+            },
+        }
+    }
+}
+
+impl BegunServer {
+    /// Makes the connections that go on. Their messages wait until they are served.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a socket cannot be used.
+    pub(crate) fn go_on(
+        self,
+        context: &ConnectionContext,
+    ) -> Result<Vec<ServedConnection>, HandoverError> {
+        self.watched
+            .iter()
+            .for_each(|watched| context.processes.continue_watch(watched));
+        let mut connections = Vec::new();
+        for (handed, socket) in self.connections.into_iter().zip(self.sockets) {
+            let ContinuedConnection { outbox, connection } = handed.continued(socket, context)?;
+            let peer = connection.peer;
+            let inserted = context
+                .shared_actor
+                .with_actor(|actor| actor.outboxes.insert(peer, outbox));
+            inserted.map_err(|_| HandoverError::Stopped)?;
+            connections.push(connection);
+        }
+        Ok(connections)
+    }
+}

@@ -1,0 +1,297 @@
+//! Suspension of a server: it reads no requests and finishes what it has begun. Then it is handed over or
+//! goes on.
+use super::{FORM, HandedConnection, HandedServer, HandoverError, ServerSnapshot};
+use crate::{
+    actor::Actor,
+    connection::{ServePhase, ServedConnection},
+    listening::{self, report},
+    server::Server,
+};
+use peal_core::quota::{Quota, QuotaReport};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
+};
+use thiserror::Error;
+use tokio::time::sleep;
+
+/// Interval at which the end of work is looked for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Times of a suspension.
+#[derive(Clone, Copy, Debug)]
+pub struct SuspensionLimits {
+    /// Time that handshakes have to end. Peers that take longer are disconnected.
+    pub handshakes: Duration,
+    /// Time that begun work has to end. With work that takes longer, the server goes on as before.
+    pub work: Duration,
+}
+
+/// Reason for which a server was not suspended. It goes on as before.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SuspensionError {
+    /// Work takes too long.
+    #[error("{what} take longer than {limit:?}")]
+    Busy {
+        /// Work that has not ended.
+        what: &'static str,
+        /// Time that it had.
+        limit: Duration,
+    },
+    /// The server has what no other process can go on with.
+    #[error("{what} cannot be handed over; wait until there are none, or restart the server")]
+    Kept {
+        /// Kind of it.
+        what: &'static str,
+    },
+    /// The server stops or is suspended already.
+    #[error("the server stops already")]
+    Stopping,
+}
+
+/// Connections that are suspended, with their messages.
+#[derive(Default)]
+pub(crate) struct SuspendedConnections(Mutex<Vec<ServedConnection>>);
+
+impl SuspendedConnections {
+    pub(crate) fn add(&self, connection: ServedConnection) {
+        self.all().push(connection);
+    }
+
+    fn take(&self) -> Vec<ServedConnection> {
+        std::mem::take(&mut *self.all())
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<ServedConnection>> {
+        // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server {
+    /// Stops to read, and waits until begun work has ended. The listening socket and all connections stay
+    /// open: their peers wait.
+    ///
+    /// # Errors
+    ///
+    /// Fails if work takes too long. The server then goes on as before.
+    pub async fn suspend(&mut self, limits: SuspensionLimits) -> Result<(), SuspensionError> {
+        if *self.stopping.borrow() != ServePhase::Accept {
+            return Err(SuspensionError::Stopping);
+        }
+        self.stopping.send_replace(ServePhase::Suspend);
+        let greeted = until(limits.handshakes, || {
+            self.context.greeting.load(Ordering::Relaxed) == 0
+        });
+        if !greeted.await {
+            tracing::warn!("handshakes not complete in time; their peers are disconnected");
+        }
+        self.stopping.send_replace(ServePhase::Suspended);
+        let suspended = self.shared_actor.with_actor(Actor::suspend);
+        suspended.map_err(|_| SuspensionError::Stopping)?;
+        if let Some(listener) = self.listener.take() {
+            match listener.await {
+                Ok(kept) => self.kept_listener = kept,
+                Err(error) => report(Err(error)),
+            }
+        }
+        let rested = self.rest(limits.work).await;
+        let unhanded = self.shared_actor.with_actor(|actor| actor.unhanded());
+        let ready = match (rested, unhanded) {
+            (Ok(()), Ok(Some(what))) => Err(SuspensionError::Kept { what }),
+            (rested, _) => rested,
+        };
+        if ready.is_err() {
+            self.resume();
+        }
+        ready
+    }
+
+    /// Waits until begun work has ended.
+    async fn rest(&self, limit: Duration) -> Result<(), SuspensionError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let mut left = None;
+            let rests = until(deadline.saturating_duration_since(Instant::now()), || {
+                let unfinished = self.shared_actor.with_actor(|actor| actor.unfinished());
+                left = unfinished.unwrap_or(None);
+                left.is_none()
+            });
+            if !rests.await {
+                let what = left.unwrap_or("requests");
+                return Err(SuspensionError::Busy { what, limit });
+            }
+            // What ended may have sent messages, which come before this answer and can begin more.
+            self.handle().answers().await;
+            let unfinished = self.shared_actor.with_actor(|actor| actor.unfinished());
+            if unfinished == Ok(None) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes on after a suspension.
+    pub fn resume(&mut self) {
+        let Some(listener) = self.kept_listener.take() else {
+            return;
+        };
+        self.stopping.send_replace(ServePhase::Accept);
+        // Before the tasks of the connections, which would end at once.
+        let _ = self.shared_actor.with_actor(Actor::resume_all);
+        let connections = self.context.suspended.take();
+        let stage = self.stopping.subscribe();
+        let accepting = listening::accept(listener, self.context.clone(), stage.clone());
+        match accepting {
+            Ok(accepted) => {
+                let listening =
+                    listening::listen(accepted, connections, self.context.clone(), stage);
+                self.listener = Some(tokio::spawn(listening));
+            }
+            // The system refuses a thread. The connections go on, and further ones cannot come.
+            Err(error) => tracing::error!(%error, "no connections accepted after a suspension"),
+        }
+    }
+
+    /// Returns a suspended server in the form in which another process continues it. Until this process ends
+    /// it can still go on by [`Server::resume`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if a connection cannot be continued, or the system has no further descriptors.
+    pub fn handed(&self) -> Result<HandedServer, HandoverError> {
+        let listener = self.kept_listener.as_ref().ok_or(HandoverError::Stopped)?;
+        let mut sockets = vec![listener.try_clone()?.into()];
+        let mut connections = Vec::new();
+        let mut suspended = self.context.suspended.all();
+        for connection in std::mem::take(&mut *suspended) {
+            match HandedConnection::of(&connection, &self.context) {
+                Ok(handed) => {
+                    connections.push(handed);
+                    let socket = rustix::io::fcntl_dupfd_cloexec(connection.writer.socket(), 0);
+                    sockets.push(socket.map_err(std::io::Error::from)?);
+                    suspended.push(connection);
+                }
+                Err(error) => {
+                    // As if it had ended before.
+                    tracing::warn!(%error, "connection closed");
+                    let _ = self
+                        .shared_actor
+                        .with_actor(|actor| actor.gone(connection.peer));
+                }
+            }
+        }
+        drop(suspended);
+        let me = self.uri.proc.clone();
+        let tools_named = self.context.tool_names.given();
+        let state = self.shared_actor.with_actor(|actor| {
+            actor.end_heartbeats();
+            rmp_serde::to_vec_named(&ServerSnapshot {
+                form: FORM,
+                me,
+                clock: actor.now(),
+                state: &actor.state,
+                connections,
+                watched: actor.processes.watched(),
+                tools_named,
+                events_numbered: actor.chains.numbered(),
+            })
+        });
+        let state = state.map_err(|_| HandoverError::Stopped)??;
+        Ok(HandedServer { state, sockets })
+    }
+}
+
+impl Server {
+    /// Ends a server that another process continues. Its connections stay open.
+    pub async fn leave(self) {
+        let connections = self.context.suspended.take();
+        for connection in &connections {
+            // A writer that is dropped ends its connection, also for the other process. This one ends soon,
+            // so that what is kept here does not matter.
+            std::mem::forget(connection.writer.clone());
+        }
+        self.shared_actor.abandon();
+        self.handle().stop();
+        drop(connections);
+        report(self.actor_task.await);
+    }
+}
+
+/// Waits until a condition holds, at most this long. Returns true if it does.
+async fn until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        if holds() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+impl Actor {
+    /// Suspends all connections, also those of peers that are admitted later.
+    fn suspend(&mut self) {
+        self.is_suspended = true;
+        self.outboxes
+            .values()
+            .for_each(|outbox| outbox.writer.suspend());
+    }
+
+    fn resume_all(&mut self) {
+        self.is_suspended = false;
+        self.outboxes
+            .values()
+            .for_each(|outbox| outbox.writer.resume());
+    }
+
+    /// Passes the noted heartbeats on to the state. The next ones come from other processes' cells.
+    fn end_heartbeats(&mut self) {
+        let peers: Vec<_> = self.outboxes.keys().copied().collect();
+        for peer in peers {
+            self.heartbeats.end(peer, &mut self.state);
+        }
+    }
+
+    /// Returns a kind of work that has begun and not ended, for messages.
+    fn unfinished(&self) -> Option<&'static str> {
+        let counts = self.state.counts();
+        if !self.admissions.is_empty() || counts.decisions_awaited > 0 {
+            Some("decisions of policies")
+        } else if self.chains.are_busy() {
+            Some("events in the chains of handlers")
+        } else if self.channels.are_busy() {
+            Some("log requests")
+        } else if self.spiller.is_busy() {
+            Some("events that are written to disk")
+        } else if self.open_answers.load(Ordering::Relaxed) > 0 {
+            Some("answers of the host environment")
+        } else if !self.modex_requests.is_empty() || !self.server_queries.is_empty() {
+            Some("requests of other nodes")
+        } else {
+            None
+        }
+    }
+
+    /// Returns a kind of state that another process cannot go on with, for messages.
+    fn unhanded(&self) -> Option<&'static str> {
+        let counts = self.state.counts();
+        let mut quotas = QuotaReport::default();
+        self.state.report_quotas(&mut quotas);
+        let has = |quota| {
+            let mut users = quotas.users.values();
+            users.any(|user| user.get(&quota).is_some_and(|used| used.held > 0))
+        };
+        if counts.monitors > 0 {
+            Some("monitors")
+        } else if counts.events_spilled > 0 {
+            Some("events on disk")
+        } else if has(Quota::JobControlRequests) {
+            Some("unfinished job control requests")
+        } else {
+            None
+        }
+    }
+}
