@@ -4,6 +4,7 @@ pub mod c_server;
 pub mod cable;
 pub mod compared_programs;
 pub mod comparison;
+pub mod completion;
 pub mod daemon;
 pub mod fake_launcher;
 pub mod fake_server;

@@ -82,10 +82,10 @@ impl ShellJob {
         run(&mut self.verb(args))
     }
 
-    /// Returns its job as `peal ps --json` shows it.
+    /// Returns its job as `peal ps -o json` shows it.
     #[track_caller]
     pub fn job(&self) -> Value {
-        let told = self.ask(&["ps", "--json"]).expect_status(0).stdout;
+        let told = self.ask(&["ps", "-o", "json"]).expect_status(0).stdout;
         let jobs: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(jobs.as_array().map(Vec::len), Some(1), "{told}");
         jobs[0].clone()

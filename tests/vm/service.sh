@@ -23,7 +23,7 @@ as_alice() { setpriv --reuid=alice --regid=alice --init-groups "$@"; }
 
 raise() { as_alice peal event notify -- -3997; }
 
-serves() { peal status --json | grep -q '"phase": *"serving"'; }
+serves() { peal status -o json | grep -q '"phase": *"serving"'; }
 
 main_process() { systemctl show peal --property MainPID --value; }
 

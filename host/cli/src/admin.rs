@@ -1,9 +1,12 @@
 //! Requests on the admin socket of a running server, and the choice of that socket.
 use crate::{
-    args::{ServerArgs, ShutdownArgs},
+    args::{DryRunArgs, ServerArgs, ShutdownArgs},
     config,
+    confirm::{self, UserConsent},
+    output,
 };
 use anyhow::{Error, Result, anyhow, bail};
+use peal_model::counted;
 use peal_server::admin::{self, AdminReply, AdminRequest, AdminRequestError, Answers};
 use rustix::process::geteuid;
 use std::{
@@ -60,6 +63,29 @@ pub fn request(at: ServerArgs, call: &AdminRequest) -> Result<(AdminReply, Answe
     }
 }
 
+/// Line that a dry run prints on standard error.
+pub const NOTHING_CHANGED: &str = "dry run: nothing was changed";
+
+/// Sends a request that changes something, and returns its reply. In a dry run the server only checks the
+/// request, and the reply is the one that the request would have.
+pub fn request_change(
+    at: ServerArgs,
+    call: AdminRequest,
+    dry_run: DryRunArgs,
+) -> Result<(AdminReply, Answers)> {
+    if !dry_run.dry_run {
+        return request(at, &call);
+    }
+    let call = Box::new(call);
+    match request(at, &AdminRequest::Check { call })? {
+        (AdminReply::Checked { would }, answers) => {
+            crate::print_line(NOTHING_CHANGED);
+            Ok((*would, answers))
+        }
+        (reply, _) => unexpected(&reply),
+    }
+}
+
 /// Adds a hint for the user to an error.
 fn explained(error: AdminRequestError) -> Error {
     let hint = match &error {
@@ -99,15 +125,45 @@ pub fn unexpected<T>(reply: &AdminReply) -> Result<T> {
 
 /// Runs `peal drain` or `peal stop`.
 pub fn end(args: ShutdownArgs, call: AdminRequest) -> Result<ExitCode> {
-    let (reply, answers) = request(args.at, &call)?;
+    let ShutdownArgs {
+        at,
+        wait,
+        dry_run,
+        confirm,
+    } = args;
+    let verb = call.to_string();
+    if dry_run.dry_run {
+        let what = described(at.clone(), &verb)?;
+        request_change(at, call, dry_run)?;
+        output::print(&format!("would {what}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if confirm.ask(|| described(at.clone(), &verb))? == UserConsent::Declined {
+        return Ok(confirm::declined());
+    }
+    let (reply, answers) = request(at, &call)?;
     match reply {
-        AdminReply::Draining | AdminReply::Stopping if !args.wait => Ok(ExitCode::SUCCESS),
+        AdminReply::Draining | AdminReply::Stopping if !wait => Ok(ExitCode::SUCCESS),
         AdminReply::Draining | AdminReply::Stopping => match answers.end()? {
             AdminReply::Ended => Ok(ExitCode::SUCCESS),
             reply => unexpected(&reply),
         },
         reply => unexpected(&reply),
     }
+}
+
+/// Describes the end of a server in words.
+fn described(at: ServerArgs, verb: &str) -> Result<String> {
+    let (reply, _) = request(at, &AdminRequest::Status)?;
+    let AdminReply::Status(status) = reply else {
+        return unexpected(&reply);
+    };
+    Ok(format!(
+        "{verb} the server of process {} with {} and {}",
+        status.pid,
+        counted(status.jobs, "job"),
+        counted(status.connections, "connection")
+    ))
 }
 
 /// Returns the socket of the command line or the configuration, else that of this user, else that

@@ -2,7 +2,9 @@
 //! position.
 use crate::{
     admin,
-    args::{ChainShow, ServerArgs},
+    args::{ChainShow, OutputFormat, ServerArgs},
+    listing::names,
+    output, users,
 };
 use anyhow::Result;
 use peal_core::{
@@ -32,7 +34,7 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
         range,
         source,
         infos,
-        json,
+        format,
     } = args;
     let event = code.map(|code| Event {
         code,
@@ -51,14 +53,14 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
         Vec::new()
     };
     let rows = rows(&chains, event.as_ref(), &jobs)?;
-    let mut out = crate::output::stdout();
-    if json {
-        serde_json::to_writer_pretty(&mut out, &rows.iter().map(Row::json).collect::<Vec<_>>())?;
-        writeln!(out)?;
-    } else if rows.is_empty() {
-        writeln!(out, "no handlers are hosted")?;
-    } else {
-        write(&mut out, &rows)?;
+    match format.output {
+        OutputFormat::Data(form) => {
+            let rows: Vec<_> = rows.iter().map(Row::json).collect();
+            output::print(&form.document(&rows)?)?;
+        }
+        OutputFormat::Name => output::print(&names(rows.iter().map(|row| &row.handler.name)))?,
+        _ if rows.is_empty() => output::print("no handlers are hosted\n")?,
+        _ => write(&mut output::stdout(), &rows)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -272,6 +274,10 @@ impl Row<'_> {
             "position": self.position.ok(),
             "passed_over": self.position.err().map(|why| why.to_string()),
             "owner": ChainOwner::from(&self.owner),
+            "user": match &self.owner {
+                Owner::User(uid) => users::name(*uid),
+                _ => None,
+            },
             "name": self.handler.name,
             "module": self.handler.module,
             "stands": self.stands(),
@@ -295,7 +301,8 @@ fn write(out: &mut impl Write, rows: &[Row<'_>]) -> io::Result<()> {
             let position = row
                 .position
                 .map_or("-".to_owned(), |position| position.to_string());
-            let owner = row.owner.to_string().escape_debug().to_string();
+            let owner = users::owner(&ChainOwner::from(&row.owner));
+            let owner = owner.escape_debug().to_string();
             let name = format!("{:?}", row.handler.name);
             let module = format!("module {:?}", row.handler.module);
             [position, owner, name, module, row.stands(), row.remarks()]

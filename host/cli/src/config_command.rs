@@ -1,6 +1,6 @@
 //! `peal config`: checks and shows the configuration and its origins.
 use crate::{
-    args::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs, SchemaKind},
+    args::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs, DataFormat, OutputFormat, SchemaKind},
     config::{self, Readable},
 };
 use anyhow::Result;
@@ -29,8 +29,7 @@ pub fn run(command: ConfigCommand) -> Result<ExitCode> {
                 SchemaKind::Project => Manifest::schema(),
                 SchemaKind::Cases => module_test::schema(),
             };
-            serde_json::to_writer_pretty(&mut out, &schema)?;
-            writeln!(out)?;
+            write!(out, "{}", DataFormat::Json.document(&schema)?)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -41,17 +40,16 @@ fn check(out: &mut impl Write, args: ConfigCheckArgs) -> Result<ExitCode> {
     let ConfigCheckArgs {
         file,
         mut config,
-        json,
+        format,
     } = args;
     config.config = file.or(config.config);
     let ConfigCheck { resolved, problems } = config::check(config);
     let is_right = problems.is_empty();
-    if json {
+    if let OutputFormat::Data(form) = format.output {
         let files = &resolved.files;
         let modules = resolved.modules.len();
         let checked = serde_json::json!({ "ok": is_right, "files": files, "modules": modules, "problems": problems });
-        serde_json::to_writer_pretty(&mut *out, &checked)?;
-        writeln!(out)?;
+        write!(out, "{}", form.document(&checked)?)?;
     } else if is_right {
         let files = resolved
             .files
@@ -96,11 +94,9 @@ fn unfetched(resolved: &Resolved) -> Vec<AwaitedModule> {
 fn show(out: &mut impl Write, args: ConfigShowArgs) -> Result<()> {
     let Readable { resolved, modules } = config::load_for_server(args.config, [])?;
     let view = resolved.view();
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &view)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{view}")?;
+    match args.format.output {
+        OutputFormat::Data(form) => write!(out, "{}", form.document(&view)?)?,
+        _ => write!(out, "{view}")?,
     }
     if let Err(problems) = modules {
         crate::print_line(&format!(

@@ -1,12 +1,15 @@
 //! `peal log`: a log request to a running server, as a tool.
-use crate::{args::Log, event, node, tool};
+use crate::{
+    args::{Log, OutputFormat},
+    event, node, output, tool,
+};
 use anyhow::{Context, Result, bail};
 use peal_client::ClientError;
 use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, Status, Value, code, key};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
-    io::{self, Read, Write},
+    io::{self, Read},
     process::ExitCode,
 };
 
@@ -15,7 +18,7 @@ const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 /// Exit status if the message was not logged by all channels.
 const NOT_LOGGED: u8 = 1;
 
-/// Result in the form of `--json`.
+/// Result for programs.
 #[derive(Serialize)]
 struct Outcome {
     status: i32,
@@ -30,7 +33,7 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
     let message = message(args.message.take())?;
     let data = data(&args, &message)?;
     let directives = directives(&args);
-    let Log { server, json, .. } = args;
+    let Log { server, format, .. } = args;
     let (status, channels) = node::as_tool(async {
         let tool = tool::attach(event::tool_settings(server)?).await?;
         let answer = tool.log(&data, &directives).await;
@@ -46,7 +49,7 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
         .iter()
         .filter_map(|info| Some((&info.key, status_in(info)?)))
         .collect();
-    if json {
+    if let OutputFormat::Data(form) = format.output {
         let by_key = channels
             .iter()
             .map(|(key, status)| (key.to_string(), status.0))
@@ -56,11 +59,7 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
             name: status.name(),
             channels: by_key,
         };
-        writeln!(
-            crate::output::stdout(),
-            "{}",
-            serde_json::to_string(&outcome)?
-        )?;
+        output::print(&form.document(&outcome)?)?;
     }
     for (channel, status) in &channels {
         crate::print_line(&format!("{channel}: {status}"));

@@ -9,10 +9,14 @@ mod audit_trail;
 mod chain;
 mod cluster;
 mod compiler;
+mod completion;
 mod config;
 mod config_command;
 mod confinement;
+mod confirm;
 mod ctl;
+mod data_format;
+mod describe;
 mod doctor;
 mod error_text;
 mod event;
@@ -22,6 +26,7 @@ mod helper;
 mod interrupts;
 mod job;
 mod job_guard;
+mod listing;
 mod log;
 mod messages;
 mod module;
@@ -47,12 +52,12 @@ mod trace;
 mod transcript;
 mod troubles;
 mod units;
+mod users;
 mod wait_message;
 
 use anyhow::Context;
 use args::{Args, ChainCommand, PealCommand};
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use clap_complete::Shell;
 use error_text::error_text;
 use peal_server::admin::AdminRequest;
 use std::{fmt::Display, fs, io::Write, path::Path, process::ExitCode};
@@ -62,6 +67,9 @@ use std::{fmt::Display, fs, io::Write, path::Path, process::ExitCode};
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
+    if let Some(completed) = completion::answer() {
+        return completed;
+    }
     let args = Args::parse_from(args::normalize_np(std::env::args_os()));
     let done = trace::set_up(&args.trace).and_then(|()| dispatch(args.command));
     done.unwrap_or_else(|error| match error.downcast::<clap::Error>() {
@@ -102,6 +110,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Reload(server) => reload::request(server),
         PealCommand::Module(command) => module::run(command),
         PealCommand::Audit(command) => audit::run(command),
+        PealCommand::Describe(command) => describe::run(command),
         PealCommand::Config(command) => config_command::run(command),
         PealCommand::Doctor(args) => doctor::run(args),
         PealCommand::Cluster(command) => cluster::run(command),
@@ -113,20 +122,9 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Compile(args) => compiler::compile(args),
         PealCommand::ArtifactFetcher(args) => artifact_fetcher::work(args),
         PealCommand::Tenant(args) => tenant::run(args),
-        PealCommand::Completions { shell } => completions(shell),
+        PealCommand::Completions { shell } => completion::script(shell),
         PealCommand::ManPages { directory } => man_pages(&directory),
     }
-}
-
-/// Prints the completions for a shell.
-fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    // Into memory, since `generate` panics if a write fails, as into a closed pipe.
-    clap_complete::generate(shell, &mut Args::command(), "peal", &mut script);
-    let mut out = output::stdout();
-    out.write_all(&script)?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the manual pages of all commands into a directory.

@@ -2,6 +2,7 @@
 //!
 //! The reader may close the pipe at any time, as `head` does. The rest of the output is then
 //! discarded. The command finishes its work and returns the exit status of that work.
+use anyhow::Result;
 use std::{
     env,
     io::{self, IsTerminal, StdoutLock, Write},
@@ -29,6 +30,13 @@ pub fn has_colour() -> bool {
 /// Locks standard output until the result is dropped.
 pub fn stdout() -> PrintTarget<StdoutLock<'static>> {
     PrintTarget::new(io::stdout().lock())
+}
+
+/// Prints a text.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = stdout();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 impl<W: Write> PrintTarget<W> {

@@ -2,14 +2,15 @@
 //! take are applied; the others are reported.
 use crate::{
     admin,
-    args::{ConfigArgs, ServerArgs},
+    args::{ConfigArgs, ReloadArgs},
     config, confinement,
     trace::{self, FilterSource},
     troubles::Troubles,
 };
 use anyhow::Result;
 use peal_config::{
-    Config, Policy, Problems, Resolved, Setting, SettingOverride, SettingsTable, Sink,
+    Config, Policy, Problem, Problems, Resolved, Setting, SettingOverride, SettingsTable, Sink,
+    SinkEntry,
 };
 use peal_confinement::ActiveConfinement;
 use peal_modules::{DeployError, Deployer, PresentJob, ReloadTrigger};
@@ -24,6 +25,9 @@ use std::{
     process::ExitCode,
     sync::Arc,
 };
+
+/// Setting of the trace's filter.
+const TRACE_FILTER: &str = "trace.filter";
 
 /// Configuration of a running server, and the parts that a reload can change.
 pub struct ReloadableConfig {
@@ -54,15 +58,9 @@ pub struct ReloadableConfig {
 impl ReloadableConfig {
     /// Reads the configuration again. An invalid one changes nothing.
     pub async fn reload(&mut self, prompt: ReloadTrigger) -> Result<ReloadReport> {
-        let new = config::load(self.sources.clone(), self.overrides.clone())?;
-        // Only a check: the group in force stays until the next start.
-        config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
+        let new = self.read()?;
         self.looked_at = looked_at(&new);
-        let shut_out = self
-            .confinement
-            .as_ref()
-            .map(|raised| confinement::blocked_files(raised, &new.modules))
-            .unwrap_or_default();
+        let shut_out = self.shut_out(&new);
         if !shut_out.is_empty() {
             return Err(self
                 .deployer
@@ -99,25 +97,9 @@ impl ReloadableConfig {
             fetching: self.deployer.fetching(),
             ..ReloadReport::default()
         };
-        for key in changed(&self.current, &wanted) {
-            let applied = match key {
-                "trace.filter" => trace::follow(&wanted.trace.filter)? == FilterSource::Yes,
-                "metrics.listen" => true,
-                key => {
-                    key.starts_with("modules.")
-                        || (key.starts_with("policy.") && key.ends_with(".default"))
-                }
-            };
-            let list = if applied {
-                &mut reloaded.applied
-            } else {
-                &mut reloaded.needs_restart
-            };
-            list.push(key.to_owned());
-        }
-        // Sinks are opened at the start only, so any difference needs a restart.
-        if !new.sinks.iter().map(|sink| &sink.settings).eq(&self.sinks) {
-            reloaded.needs_restart.push("[[sink]]".to_owned());
+        self.note_settings(&wanted, &new.sinks, &mut reloaded);
+        if reloaded.applied.iter().any(|key| key == TRACE_FILTER) {
+            trace::follow(&wanted.trace.filter)?;
         }
         if wanted.metrics != self.current.metrics {
             // Stopped only now: if an earlier step had failed, the old endpoint would stay.
@@ -136,10 +118,78 @@ impl ReloadableConfig {
         // Settings that need a restart keep their old values here, so that the next reload reports
         // them again.
         self.current.modules = wanted.modules;
-        if reloaded.applied.iter().any(|key| key == "trace.filter") {
+        if reloaded.applied.iter().any(|key| key == TRACE_FILTER) {
             self.current.trace = wanted.trace;
         }
         Ok(reloaded)
+    }
+
+    /// Returns what a reload would change now.
+    pub async fn check(&self) -> Result<ReloadReport> {
+        let new = self.read()?;
+        let shut_out = self.shut_out(&new);
+        if !shut_out.is_empty() {
+            return Err(Problems(shut_out).into());
+        }
+        let config = Config {
+            modules: new.config.modules.clone(),
+            ..self.current.clone()
+        };
+        let rules = self.deployer.check_by(config.modules.clone());
+        let checked = self
+            .deployer
+            .check_configuration(new.modules, &config)
+            .await;
+        self.deployer.check_by(rules);
+        let checked = checked?;
+        let mut report = ReloadReport {
+            modules: checked.deployed.changes,
+            refused: self.deployer.refused_users(),
+            fetching: checked.fetching,
+            ..ReloadReport::default()
+        };
+        self.note_settings(&new.config, &new.sinks, &mut report);
+        Ok(report)
+    }
+
+    /// Reads the configuration.
+    fn read(&self) -> Result<Resolved> {
+        let new = config::load(self.sources.clone(), self.overrides.clone())?;
+        // Only a check: the group in force stays until the next start.
+        config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
+        Ok(new)
+    }
+
+    /// Returns the files that the confinement keeps from the server.
+    fn shut_out(&self, new: &Resolved) -> Vec<Problem> {
+        let confinement = self.confinement.as_ref();
+        confinement
+            .map(|raised| confinement::blocked_files(raised, &new.modules))
+            .unwrap_or_default()
+    }
+
+    /// Notes the settings that differ: those that a running server takes, and those that it does not.
+    fn note_settings(&self, wanted: &Config, sinks: &[SinkEntry], report: &mut ReloadReport) {
+        for key in changed(&self.current, wanted) {
+            let applied = match key {
+                TRACE_FILTER => trace::filter_source() == FilterSource::Configuration,
+                "metrics.listen" => true,
+                key => {
+                    key.starts_with("modules.")
+                        || (key.starts_with("policy.") && key.ends_with(".default"))
+                }
+            };
+            let list = if applied {
+                &mut report.applied
+            } else {
+                &mut report.needs_restart
+            };
+            list.push(key.to_owned());
+        }
+        // Sinks are opened at the start only, so any difference needs a restart.
+        if !sinks.iter().map(|sink| &sink.settings).eq(&self.sinks) {
+            report.needs_restart.push("[[sink]]".to_owned());
+        }
     }
 
     /// Starts to read the modules that users install; they run as soon as they are ready.
@@ -203,8 +253,9 @@ fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
 }
 
 /// Requests a reload from a running server, and prints the report.
-pub fn request(at: ServerArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::request(at, &AdminRequest::Reload)?;
+pub fn request(args: ReloadArgs) -> Result<ExitCode> {
+    let ReloadArgs { at, dry_run } = args;
+    let (reply, _) = admin::request_change(at, AdminRequest::Reload, dry_run)?;
     let AdminReply::Reloaded(reloaded) = reply else {
         return admin::unexpected(&reply);
     };

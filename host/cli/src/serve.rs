@@ -16,7 +16,7 @@ use crate::{
     telemetry::{self, PreparedTelemetry},
     tenant,
     troubles::Troubles,
-    units,
+    users,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, Problem, Problems, SettingOverride};
@@ -147,7 +147,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     };
     if let Some(cluster) = &cluster {
         cluster.check_files().with_context(|| {
-            let user = units::user(geteuid().as_raw());
+            let user = users::shown(geteuid().as_raw());
             format!("cannot join the cluster; user {user} runs the server and must own the key")
         })?;
     }
@@ -524,6 +524,16 @@ async fn supervise(
                     .await,
                 );
                 watches.follow(&reloading);
+            }
+            // The requesters of checks may have gone, too.
+            ProcessCommand::CheckReload(reply) => {
+                let checked = reloading.check().await;
+                let _ = reply.send(checked.map_err(|error| crate::error_text(&error)));
+            }
+            ProcessCommand::CheckModule { call, reply } => {
+                let checked = reloading.deployer.check(&call).await;
+                let checked = checked.map(AdminReply::Deployed);
+                let _ = reply.send(checked.map_err(|refused| refused.to_string()));
             }
             ProcessCommand::Jobs(reply) => {
                 reloading.follow_jobs().await;

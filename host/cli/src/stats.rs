@@ -1,14 +1,14 @@
 //! `peal status` and `peal stats`: state and metrics of a running server.
 use crate::{
     admin,
-    args::{ClusterArgs, QueryArgs, StatsArgs},
+    args::{ClusterArgs, OutputFormat, ServerArgs, StatsArgs, StatusArgs},
     cluster::{
         NodeReply, NodeRequest,
         nodes::{NodeReplies, as_json, ask_all, of_kind, report_silent},
     },
-    plain,
+    output, plain,
     table::{Side, table},
-    units,
+    users::{self, WithUserName},
 };
 use anyhow::Result;
 use peal_server::{
@@ -25,17 +25,16 @@ use std::{
 const TROUBLE: u8 = 1;
 
 /// Prints the state of a server.
-pub fn status(args: QueryArgs) -> Result<ExitCode> {
+pub fn status(args: StatusArgs) -> Result<ExitCode> {
     let (reply, _) = admin::request(args.at, &AdminRequest::Status)?;
     let AdminReply::Status(status) = reply else {
         return admin::unexpected(&reply);
     };
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &status)?;
-        writeln!(out)?;
+    if let OutputFormat::Data(form) = args.format.output {
+        output::print(&form.document(&status)?)?;
         return Ok(status_code(&status));
     }
+    let mut out = output::stdout();
     writeln!(out, "version      {}", status.version)?;
     writeln!(out, "process      {}", status.pid)?;
     writeln!(out, "phase        {}", status.phase)?;
@@ -97,32 +96,35 @@ fn plain_lines(text: &str) -> String {
 /// Prints the metrics of a server, or the resources of its users.
 pub fn stats(args: StatsArgs) -> Result<ExitCode> {
     let StatsArgs {
-        query,
+        at,
         by_user,
+        format,
         nodes,
     } = args;
     if nodes.cluster {
-        of_nodes(query, &nodes)
+        of_nodes(at, &nodes, format.output)
     } else if by_user {
-        users(query)
+        users(at, format.output)
     } else {
-        metrics(query)
+        metrics(at, format.output)
     }
 }
 
 /// Prints what each user holds.
-fn users(args: QueryArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::request(args.at, &AdminRequest::Users)?;
+fn users(at: ServerArgs, format: OutputFormat) -> Result<ExitCode> {
+    let (reply, _) = admin::request(at, &AdminRequest::Users)?;
     let AdminReply::Users(quotas) = reply else {
         return admin::unexpected(&reply);
     };
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &quotas)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(by_user(&quotas).as_bytes())?;
-    }
+    output::print(&match format {
+        OutputFormat::Data(form) => {
+            let users = quotas.users.iter();
+            let users = users.map(|user| WithUserName::new(user, user.uid));
+            let users: Vec<_> = users.collect();
+            form.document(&json!({ "resources": quotas.resources, "users": users }))?
+        }
+        _ => by_user(&quotas),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -142,7 +144,7 @@ fn by_user(quotas: &UserQuotas) -> String {
         .flat_map(|user| user.resources.iter().map(|used| (user.uid, used)))
         .map(|(uid, used)| {
             [
-                units::user(uid),
+                users::shown(uid),
                 used.resource.clone(),
                 used.held.to_string(),
                 used.share
@@ -164,33 +166,30 @@ fn by_user(quotas: &UserQuotas) -> String {
 }
 
 /// Prints the metrics of a server.
-fn metrics(args: QueryArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::request(args.at, &AdminRequest::Stats)?;
+fn metrics(at: ServerArgs, format: OutputFormat) -> Result<ExitCode> {
+    let (reply, _) = admin::request(at, &AdminRequest::Stats)?;
     let AdminReply::Stats(snapshot) = reply else {
         return admin::unexpected(&reply);
     };
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &snapshot)?;
-        writeln!(out)?;
-    } else {
-        write(&mut out, &snapshot)?;
+    match format {
+        OutputFormat::Data(form) => output::print(&form.document(&snapshot)?)?,
+        _ => write(&mut output::stdout(), &snapshot)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the metrics of all nodes.
-fn of_nodes(args: QueryArgs, nodes: &ClusterArgs) -> Result<ExitCode> {
-    let replies = ask_all(args.at.config, &NodeRequest::Stats, nodes.timeout)?;
+fn of_nodes(at: ServerArgs, nodes: &ClusterArgs, format: OutputFormat) -> Result<ExitCode> {
+    let replies = ask_all(at.config, &NodeRequest::Stats, nodes.timeout)?;
     let replies: NodeReplies<Snapshot> = of_kind(replies, |reply| match reply {
         NodeReply::Stats(snapshot) => Some(snapshot),
         _ => None,
     });
-    let mut out = crate::output::stdout();
-    if args.json {
+    let mut out = output::stdout();
+    if let OutputFormat::Data(form) = format {
         let families = |snapshot: &Snapshot| json!(snapshot.families);
-        serde_json::to_writer_pretty(&mut out, &as_json(&replies, "families", families))?;
-        writeln!(out)?;
+        let told = form.document(&as_json(&replies, "families", families))?;
+        out.write_all(told.as_bytes())?;
     } else {
         let answered = replies
             .iter()

@@ -13,15 +13,15 @@ pub enum Side {
 
 /// Formats a head and rows as lines with their line ends.
 pub fn table<const N: usize>(head: [(&str, Side); N], rows: &[[String; N]]) -> String {
-    table_of(&head, rows)
+    lines(&head, rows.iter().map(|row| row.to_vec()))
 }
 
-/// Formats a head and rows of any number of columns as lines with their line ends.
-pub fn table_of(head: &[(&str, Side)], rows: &[impl AsRef<[String]>]) -> String {
-    let escaped = |row: &[String]| row.iter().map(|cell| plain(cell)).collect::<Vec<String>>();
-    let heads: Vec<String> = head.iter().map(|(name, _)| (*name).to_owned()).collect();
+/// Formats a head and rows, which have as many cells, as lines with their line ends.
+pub fn lines(head: &[(&str, Side)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let heads = head.iter().map(|(name, _)| (*name).to_owned()).collect();
     let lines: Vec<Vec<String>> = std::iter::once(heads)
-        .chain(rows.iter().map(|row| escaped(row.as_ref())))
+        .chain(rows)
+        .map(|row| row.iter().map(|cell| plain(cell)).collect())
         .collect();
     let mut widths = vec![0; head.len()];
     for line in &lines {
@@ -31,11 +31,14 @@ pub fn table_of(head: &[(&str, Side)], rows: &[impl AsRef<[String]>]) -> String 
         }
     }
     let line = |cells: &Vec<String>| {
-        let columns = cells.iter().zip(&widths).zip(head);
-        let columns = columns.map(|((cell, width), (_, side))| match side {
-            Side::Left => format!("{cell:width$}"),
-            Side::Right => format!("{cell:>width$}"),
-        });
+        let columns = cells
+            .iter()
+            .zip(&widths)
+            .zip(head)
+            .map(|((cell, &width), (_, side))| match side {
+                Side::Left => format!("{cell:width$}"),
+                Side::Right => format!("{cell:>width$}"),
+            });
         let line = columns.collect::<Vec<_>>().join("  ");
         line.trim_end().to_owned() + "\n"
     };

@@ -5,6 +5,10 @@ use peal_client::{
 };
 use peal_model::{Event, Info, Range, Status, Value, code, key};
 use std::{fmt::Write, path::Path, time::Duration};
+use tokio::time::timeout;
+
+/// Time limit of an answer of one of several servers.
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 /// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -23,7 +27,7 @@ pub async fn attach(settings: ToolSettings) -> Result<Tool> {
     // The files of killed servers stay. If only one of the servers runs, that one is meant.
     if let ClientError::SeveralServers { .. } = &error
         && client.attach == AttachTarget::Any
-        && let [AvailableServer { uri, .. }] = &alive(&places).await[..]
+        && let [AvailableServer { uri, .. }] = &running_servers(&places).await[..]
     {
         return Ok(Tool::init(ToolSettings {
             attach: AttachTarget::Uri(uri.clone()),
@@ -34,33 +38,58 @@ pub async fn attach(settings: ToolSettings) -> Result<Tool> {
     Err(explained(error, &places).await)
 }
 
+/// Tools at servers of this user.
+pub struct AttachedTools {
+    /// One tool for each server.
+    pub tools: Vec<Tool>,
+    /// Servers without one, each with the reason in a line.
+    pub left_out: Vec<String>,
+}
+
+impl AttachedTools {
+    /// Prints the servers that are left out.
+    pub fn report(self) -> Vec<Tool> {
+        for reason in &self.left_out {
+            crate::print_line(&format!("left out: {reason}"));
+        }
+        self.tools
+    }
+}
+
 /// Attaches to the chosen server; to all servers if none is named and there are several.
-pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
+pub async fn attach_to_all(settings: ToolSettings) -> Result<AttachedTools> {
     let places = settings.places.clone();
     let error = match Tool::init(settings.clone()).await {
-        Ok(tool) => return Ok(vec![tool]),
+        Ok(tool) => {
+            return Ok(AttachedTools {
+                tools: vec![tool],
+                left_out: Vec::new(),
+            });
+        }
         Err(error @ ClientError::SeveralServers { .. }) if settings.attach == AttachTarget::Any => {
             error
         }
         Err(error) => return Err(explained(error, &places).await),
     };
     let mut tools = Vec::new();
-    for AvailableServer { uri, .. } in alive(&places).await {
-        match Tool::init(ToolSettings {
+    let mut left_out = Vec::new();
+    for AvailableServer { uri, .. } in running_servers(&places).await {
+        let name = crate::plain(uri.proc.nspace.as_str());
+        let attaching = Tool::init(ToolSettings {
             attach: AttachTarget::Uri(uri),
             ..settings.clone()
-        })
-        .await
-        {
-            Ok(tool) => tools.push(tool),
-            // A server that refuses this user must not hide the others.
-            Err(error) => crate::print_line(&format!("left out: {error}")),
+        });
+        // A server that refuses this user, or that hangs, must not hide the others.
+        match timeout(ANSWER_LIMIT, attaching).await {
+            Ok(Ok(tool)) => tools.push(tool),
+            Ok(Err(error)) => left_out.push(error.to_string()),
+            Err(_) => left_out.push(format!("server {name} does not answer")),
         }
     }
     if tools.is_empty() {
         Err(explained(error, &places).await)
     } else {
-        Ok(tools)
+        Ok(AttachedTools { tools, left_out })
     }
 }
 
@@ -99,6 +128,42 @@ fn is_own(event: &Event) -> bool {
     event.range == Range::ProcLocal
 }
 
+/// Answer of a server.
+pub struct ToolAnswer<T> {
+    /// Name of the server; none if there is only one.
+    pub server: Option<String>,
+    /// Answer of the server.
+    pub answer: T,
+}
+
+/// Asks the servers of tools. One of several that does not answer is reported and left out.
+pub async fn ask_each<T>(
+    tools: &[Tool],
+    ask: impl AsyncFn(&Tool) -> Result<T>,
+) -> Result<Vec<ToolAnswer<T>>> {
+    if let [tool] = tools {
+        let answer = ask(tool).await?;
+        return Ok(vec![ToolAnswer {
+            server: None,
+            answer,
+        }]);
+    }
+    let mut answers = Vec::new();
+    for tool in tools {
+        let server = tool.server().map(|server| server.nspace.to_string());
+        let told = timeout(ANSWER_LIMIT, ask(tool)).await;
+        match told.unwrap_or_else(|_| Err(anyhow!("it does not answer"))) {
+            Ok(answer) => answers.push(ToolAnswer { server, answer }),
+            Err(error) => {
+                let name = crate::plain(server.as_deref().unwrap_or_default());
+                let why = crate::error_text(&error);
+                crate::print_line(&format!("left out: server {name}: {why}"));
+            }
+        }
+    }
+    Ok(answers)
+}
+
 /// Finalizes, after errors too: a tool that has not finalized counts as lost. Errors are ignored,
 /// since the server may be lost.
 pub async fn leave(tool: &Tool) {
@@ -107,7 +172,7 @@ pub async fn leave(tool: &Tool) {
 
 /// Returns the servers whose process exists. If none exists, returns all, since they may be those
 /// of another container.
-async fn alive(places: &Places) -> Vec<AvailableServer> {
+pub async fn running_servers(places: &Places) -> Vec<AvailableServer> {
     let servers = places.servers().await.unwrap_or_default();
     let is_alive = |server: &&AvailableServer| {
         server
@@ -128,7 +193,7 @@ async fn explained(error: ClientError, places: &Places) -> Error {
         ClientError::SeveralServers { .. } => {
             return anyhow!(
                 "several servers run here: name one of them{}",
-                candidates(&alive(places).await)
+                candidates(&running_servers(places).await)
             );
         }
         ClientError::Unwelcome { .. } => format!(

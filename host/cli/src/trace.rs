@@ -145,22 +145,30 @@ fn from_environment() -> Result<Option<EnvFilter>> {
     filter.map(Some)
 }
 
-/// Effect of the configured filter.
+/// Source of the filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterSource {
-    /// It applies from now on.
-    Yes,
-    /// The command line or `PEAL_LOG` overrides it.
+    /// The configuration.
+    Configuration,
+    /// The command line or `PEAL_LOG`, which override the configuration.
     Overridden,
 }
 
-/// Applies the filter of the configuration.
-pub fn follow(filter: &str) -> Result<FilterSource> {
-    let Some(handle) = FILTER.get() else {
-        return Ok(FilterSource::Overridden);
-    };
-    handle.reload(EnvFilter::try_new(filter)?)?;
-    Ok(FilterSource::Yes)
+/// Returns the source of the filter in force.
+pub fn filter_source() -> FilterSource {
+    if FILTER.get().is_some() {
+        FilterSource::Configuration
+    } else {
+        FilterSource::Overridden
+    }
+}
+
+/// Applies the filter of the configuration, unless another source overrides it.
+pub fn follow(filter: &str) -> Result<()> {
+    if let Some(handle) = FILTER.get() {
+        handle.reload(EnvFilter::try_new(filter)?)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! "Job control and monitoring"). [`crate::job_control_result`] holds the results.
 use crate::{Client, ClientError, JobControlResult};
 use peal_core::job_control::{
-    CheckpointMethod, Depth, GRACE, PREEMPT, RequestSelector, Subdirectories, TopDirectory,
+    CHECK, CheckpointMethod, Depth, GRACE, PREEMPT, RequestSelector, Subdirectories, TopDirectory,
 };
-use peal_model::{DataArray, Info, Key, KeyName, Proc, Text, Value, code, key};
+use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, Proc, Text, Value, code, key};
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStrExt,
@@ -143,6 +143,22 @@ impl ControlRequest {
     pub fn with(mut self, directive: Info) -> ControlRequest {
         self.other_directives.push(directive);
         self
+    }
+
+    /// Returns the directives that encode the request.
+    fn encode(self) -> Result<Vec<Info>, ClientError> {
+        let ControlRequest {
+            control,
+            id,
+            other_directives: more,
+        } = self;
+        if let Control::Cleanup(cleanup) = &control {
+            cleanup.check()?;
+        }
+        let mut directives = control.directives();
+        directives.extend(id.map(|id| text(key::PMIX_JOB_CTRL_ID, &id)));
+        directives.extend(more);
+        Ok(directives)
     }
 }
 
@@ -303,18 +319,37 @@ impl Client {
         targets: &[Proc],
         request: impl Into<ControlRequest>,
     ) -> Result<JobControlResult, ClientError> {
-        let ControlRequest {
-            control,
-            id,
-            other_directives: more,
-        } = request.into();
-        if let Control::Cleanup(cleanup) = &control {
-            cleanup.check()?;
-        }
-        let mut directives = control.directives();
-        directives.extend(id.map(|id| text(key::PMIX_JOB_CTRL_ID, &id)));
-        directives.extend(more);
-        match self.job_control(targets, &directives).await {
+        let request: ControlRequest = request.into();
+        self.request_control(targets, &request.encode()?).await
+    }
+
+    /// Asks the server whether it would carry out a request, which changes nothing. Policies decide as
+    /// for the request. [`JobControlResult::reached`] has the procs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request would be refused, or if the server cannot check requests: only servers of
+    /// Peal can.
+    pub async fn check_control(
+        &self,
+        targets: &[Proc],
+        request: impl Into<ControlRequest>,
+    ) -> Result<JobControlResult, ClientError> {
+        let request: ControlRequest = request.into();
+        let directives = DataArray::infos(request.encode()?);
+        let check = Info {
+            flags: InfoFlags::REQUIRED,
+            ..Info::new(CHECK, Value::DataArray(directives))
+        };
+        self.request_control(targets, &[check]).await
+    }
+
+    async fn request_control(
+        &self,
+        targets: &[Proc],
+        directives: &[Info],
+    ) -> Result<JobControlResult, ClientError> {
+        match self.job_control(targets, directives).await {
             Ok(infos) => Ok(JobControlResult::from_infos(infos)),
             // This status is an error code, so that a partial success comes as a refusal.
             Err(ClientError::Refused {

@@ -2,10 +2,10 @@
 //! progress.
 use crate::{Client, ClientError, call::Call};
 use peal_core::{
-    job_control::{ControlState, OPERATION, OUTCOME, REQUEST, STATE, STATUS},
+    job_control::{CHECK, ControlState, OPERATION, OUTCOME, REQUEST, STATE, STATUS},
     policy::REASON,
 };
-use peal_model::{CommandCode, Info, KeyName, Proc, Query, Status, Value, code, key};
+use peal_model::{CommandCode, Info, Infos, KeyName, Proc, Query, Status, Value, code, key};
 
 /// Result of a granted request.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -27,6 +27,14 @@ impl JobControlResult {
             not_done: not_done.collect(),
             not_cancelled: ControlStatus::not_cancelled(&infos),
             infos,
+        }
+    }
+
+    /// Returns the procs that a checked request would reach ([`Client::check_control`]).
+    pub fn reached(&self) -> Vec<Proc> {
+        match self.infos.value_of(CHECK) {
+            Some(Value::DataArray(procs)) => procs.as_procs().unwrap_or_default(),
+            _ => Vec::new(),
         }
     }
 }

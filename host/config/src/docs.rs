@@ -50,7 +50,7 @@ Modules and sinks are configured in files only, sinks only in the configuration 
 of their file. If root runs Peal, the files and `modules.d` must belong to root, and only root may have write permission.
 
 `peal config check` prints all errors with file, line, column and a correct value, and then exits with status 1.
-`peal config show` prints all values with their origins, as TOML or (`--json`) as JSON.
+`peal config show` prints all values with their origins, as TOML or (`-o json`) as JSON.
 ";
 
 const C_NAMES_HEAD: &str = "

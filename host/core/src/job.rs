@@ -255,6 +255,10 @@ pub enum ProcPhase {
     Lost,
 }
 
+/// Key of the time since the start or the registration of a job, in seconds: a `PMIX_UINT64`. Answers
+/// about jobs have it.
+pub const JOB_ELAPSED: KeyName = KeyName("peal.job.elapsed");
+
 /// The progress of a job: the number of its procs in each phase.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobProgress {

@@ -5,7 +5,7 @@ use super::{
     reaper::ChildReaper,
     registered::{ProcProcess, RegisteredProcs},
 };
-use peal_core::job::JobSpec;
+use peal_core::job::{JOB_ELAPSED, JobSpec};
 use peal_model::{
     DataArray, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, UserIdentity, Value,
     code, key, rank,
@@ -13,6 +13,7 @@ use peal_model::{
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
 
@@ -26,6 +27,8 @@ pub(super) struct JobListing {
     pub(super) nspace: Nspace,
     size: u32,
     origin: JobOrigin,
+    /// Time of the start or the registration.
+    started: Instant,
     /// Reason for which the job is being ended, once it is.
     because: OnceLock<Status>,
     /// States of the procs that have ended.
@@ -61,6 +64,7 @@ impl JobListing {
             nspace,
             size,
             origin,
+            started: Instant::now(),
             because: OnceLock::new(),
             ends: Mutex::default(),
         }
@@ -91,6 +95,11 @@ impl JobListing {
     fn ends(&self) -> MutexGuard<'_, BTreeMap<Rank, ProcState>> {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time since the start or the registration of the job.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Returns true if the job has not ended.
@@ -127,7 +136,7 @@ impl JobListing {
         }
     }
 
-    /// Returns an info with the name, user and size of the job and, if known, its command line.
+    /// Returns an info with the name, user, size and age of the job and, if known, its command line.
     pub(super) fn info(&self) -> Info {
         let mut infos = vec![Info::new(
             key::PMIX_NSPACE,
@@ -139,6 +148,8 @@ impl JobListing {
         }
         infos.push(Info::new(key::PMIX_USERID, Value::Uint32(self.owner.uid)));
         infos.push(Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.size)));
+        let elapsed = Value::Uint64(self.elapsed().as_secs());
+        infos.push(Info::new(JOB_ELAPSED, elapsed));
         Info::new(
             key::PMIX_JOB_INFO_ARRAY,
             Value::DataArray(DataArray::infos(infos)),

@@ -307,6 +307,10 @@ impl JobRegistrar for EmbeddedHostEnvironment {
         self.table.release(job);
         self.pulls.job_ended(job);
     }
+
+    fn elapsed(&self, job: &Nspace) -> Option<Duration> {
+        self.table.elapsed(job)
+    }
 }
 
 impl LocalServices for EmbeddedHostEnvironment {

@@ -22,6 +22,7 @@ use rustix::process::{getegid, geteuid};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tokio::sync::mpsc;
 
@@ -61,6 +62,11 @@ impl JobTable {
         };
         let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), origin);
         self.jobs().insert(nspace, Arc::new(listed));
+    }
+
+    /// Returns the time since the start or the registration of a job.
+    pub(super) fn elapsed(&self, nspace: &Nspace) -> Option<Duration> {
+        self.jobs().get(nspace).map(|job| job.elapsed())
     }
 
     /// Returns true if another launcher starts the procs of a job.

@@ -4,9 +4,10 @@ use crate::{
     audit_entries,
     blocking::blocking,
     cluster_set::{self, is_of_cluster},
-    component, downgrade,
+    component::{self, AwaitedModule},
+    downgrade,
     error::DeployError,
-    load::{Loader, QuarantineListener},
+    load::{DeployedModule, Loader, QuarantineListener},
     module_events::{self, ModuleEvent},
     overrides::{Overrides, changes, is_same},
     scope::ResolvedScope,
@@ -19,7 +20,7 @@ use crate::{
 use peal_config::{Config, Mode, ModuleEntry, Modules, Problems, nearest};
 use peal_model::Nspace;
 use peal_server::{
-    ChainView, Metrics, Server, ServerHandle, Shadows, StoredState,
+    ChainView, Hosted, Metrics, Server, ServerHandle, Shadows, StoredState,
     admin::{AdminReply, ChangeKind, Deployed, ModuleCall, ModuleChange},
 };
 use peal_store::ModuleOverride;
@@ -67,6 +68,28 @@ pub struct PresentJob {
     pub nspace: Nspace,
     /// The user.
     pub uid: u32,
+}
+
+/// Change of the running modules.
+pub(crate) enum ModulePlan {
+    /// None.
+    Nothing,
+    /// The quarantine of the module with this name ends.
+    Reset(String),
+    /// Other overrides by admins apply to the same modules.
+    Overrides { overrides: Overrides, cause: String },
+    /// Other modules are desired.
+    Modules {
+        modules: Arc<[DesiredModule]>,
+        cause: String,
+    },
+}
+
+/// Modules of a configuration, with those of the cluster.
+pub(crate) struct ConfiguredModules {
+    pub(crate) desired: Arc<[DesiredModule]>,
+    /// Modules whose artefacts must be fetched.
+    pub(crate) awaited: Vec<AwaitedModule>,
 }
 
 impl StartupModules {
@@ -143,24 +166,11 @@ impl Deployer {
         prompt: ReloadTrigger,
     ) -> Result<Deployed, DeployError> {
         self.look_at_users(config);
-        let config = config.clone();
-        let desired = blocking(move || component::read_components(&modules, &config)).await;
-        let rules = self.loader.rules();
-        let ran = self.desired_modules();
-        let cluster = self.cluster_modules();
-        let desired = desired.and_then(|read| {
-            let awaited = read.awaited();
-            let unsigned = cluster_set::unsigned_by(&cluster, &rules);
-            if !unsigned.is_empty() {
-                return Err(Problems(unsigned));
-            }
-            let desired = cluster_set::joined(read.with_earlier(&ran), cluster)?;
-            downgrade::refuse_older(&desired, &self.versions, &rules).map(|()| (desired, awaited))
-        });
-        let desired: Arc<[DesiredModule]> = match desired {
-            Ok((desired, awaited)) => {
+        let configured = self.read_configured(modules, config).await;
+        let desired: Arc<[DesiredModule]> = match configured {
+            Ok(ConfiguredModules { desired, awaited }) => {
                 self.artifacts.follow(awaited);
-                shared(desired, self.versions.modules()).into()
+                desired
             }
             Err(problems) => {
                 // Changes of user modules are independent of the error.
@@ -177,6 +187,29 @@ impl Deployer {
         self.configured = desired;
         self.forget_promotions().await;
         Ok(deployed)
+    }
+
+    /// Reads the modules of a configuration, and adds those of the cluster.
+    pub(crate) async fn read_configured(
+        &self,
+        modules: Vec<ModuleEntry>,
+        config: &Config,
+    ) -> Result<ConfiguredModules, Problems> {
+        let config = config.clone();
+        let read = blocking(move || component::read_components(&modules, &config)).await?;
+        let rules = self.loader.rules();
+        let cluster = self.cluster_modules();
+        let awaited = read.awaited();
+        let unsigned = cluster_set::unsigned_by(&cluster, &rules);
+        if !unsigned.is_empty() {
+            return Err(Problems(unsigned));
+        }
+        let desired = cluster_set::joined(read.with_earlier(&self.desired_modules()), cluster)?;
+        downgrade::refuse_older(&desired, &self.versions, &rules)?;
+        Ok(ConfiguredModules {
+            desired: shared(desired, self.versions.modules()).into(),
+            awaited,
+        })
     }
 
     /// Updates the present jobs. Modules with a pattern of jobs as their scope start and end with
@@ -228,59 +261,78 @@ impl Deployer {
 
     /// Executes a request of an admin.
     pub async fn execute(&mut self, call: ModuleCall) -> Result<AdminReply, DeployError> {
-        let deployed = match call {
+        let plan = match call {
             ModuleCall::List => return Ok(AdminReply::Modules(self.list())),
-            ModuleCall::Disable { name } => self.disable(&name).await,
-            ModuleCall::Enable { name } => self.enable(&name).await,
-            ModuleCall::Reset { name } => self.reset(&name),
-            ModuleCall::Promote { name } => self.promote(&name).await,
             ModuleCall::Diff { name } => return self.differences(&name),
-            ModuleCall::Rollback { to } => self.rollback(to).await,
-            ModuleCall::Cluster { .. } => return Err(DeployError::NoCluster),
+            call => self.plan(&call)?,
+        };
+        let deployed = match plan {
+            ModulePlan::Nothing => Ok(self.unchanged()),
+            ModulePlan::Reset(name) => {
+                let deployed = self.reset(&name);
+                self.quarantined(&name)
+                    .for_each(|member| member.module.reset());
+                Ok(deployed)
+            }
+            ModulePlan::Overrides { overrides, cause } => {
+                self.with_overrides(overrides, &cause).await
+            }
+            ModulePlan::Modules { modules, cause } => self.deploy(modules, &cause).await,
         };
         deployed.map(AdminReply::Deployed)
     }
 
-    /// Ends the quarantine of a module.
-    fn reset(&mut self, name: &str) -> Result<Deployed, DeployError> {
-        self.find(name)?;
-        // A module may have several owners. Only those where it is quarantined change.
-        let quarantined = self
-            .running
-            .titled(name)
-            .filter(|member| member.is_quarantined());
-        let mut changes = Vec::new();
-        for member in quarantined {
-            member.module.reset();
-            changes.push(ModuleChange {
-                name: name.to_owned(),
-                what: ChangeKind::Reset,
-            });
+    /// Returns the change that a request asks for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request names a module or version that is not there, or a module of another mode.
+    pub(crate) fn plan(&self, call: &ModuleCall) -> Result<ModulePlan, DeployError> {
+        match call {
+            ModuleCall::List | ModuleCall::Diff { .. } => Ok(ModulePlan::Nothing),
+            ModuleCall::Reset { name } => {
+                self.find(name)?;
+                Ok(ModulePlan::Reset(name.clone()))
+            }
+            ModuleCall::Disable { name } => {
+                self.find(name)?;
+                Ok(ModulePlan::Overrides {
+                    overrides: self.overrides.with(name, ModuleOverride::Disabled),
+                    cause: format!("disable {name}"),
+                })
+            }
+            ModuleCall::Enable { name } => {
+                self.find(name)?;
+                Ok(ModulePlan::Overrides {
+                    overrides: self.overrides.without(name, ModuleOverride::Disabled),
+                    cause: format!("enable {name}"),
+                })
+            }
+            ModuleCall::Promote { name } => self.plan_promotion(name),
+            ModuleCall::Rollback { to } => self.plan_rollback(*to),
+            ModuleCall::Cluster { .. } => Err(DeployError::NoCluster),
         }
-        Ok(Deployed {
+    }
+
+    /// Returns the result of a request that changes nothing.
+    pub(crate) fn unchanged(&self) -> Deployed {
+        Deployed {
             version: self.version(),
-            changes,
-        })
+            changes: Vec::new(),
+        }
     }
 
-    /// Disables a module until it is enabled again.
-    async fn disable(&mut self, name: &str) -> Result<Deployed, DeployError> {
-        self.find(name)?;
-        let overrides = self.overrides.with(name, ModuleOverride::Disabled);
-        self.with_overrides(overrides, &format!("disable {name}"))
-            .await
-    }
-
-    /// Enables a disabled module.
-    async fn enable(&mut self, name: &str) -> Result<Deployed, DeployError> {
-        self.find(name)?;
-        let overrides = self.overrides.without(name, ModuleOverride::Disabled);
-        self.with_overrides(overrides, &format!("enable {name}"))
-            .await
+    /// Returns the modules of this name that are quarantined. A module may have several owners.
+    pub(crate) fn quarantined<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<DeployedModule>> {
+        let titled = self.running.titled(name);
+        titled.filter(|member| member.is_quarantined())
     }
 
     /// Makes a shadow module active.
-    async fn promote(&mut self, name: &str) -> Result<Deployed, DeployError> {
+    fn plan_promotion(&self, name: &str) -> Result<ModulePlan, DeployError> {
         let (entry, component) = self.find(name)?;
         if entry.settings.mode != Mode::Shadow {
             return Err(DeployError::NoShadow {
@@ -292,8 +344,10 @@ impl Deployer {
             // For this component only: other bytes of that name must be promoted again.
             ModuleOverride::Promoted(component.inspection.digest.0),
         );
-        self.with_overrides(overrides, &format!("promote {name}"))
-            .await
+        Ok(ModulePlan::Overrides {
+            overrides,
+            cause: format!("promote {name}"),
+        })
     }
 
     /// Returns the differences that a shadow module has shown.
@@ -325,8 +379,8 @@ impl Deployer {
         }
     }
 
-    /// Deploys an earlier version of the set; the previous one if none is given.
-    async fn rollback(&mut self, to: Option<u64>) -> Result<Deployed, DeployError> {
+    /// Returns to an earlier version of the set; the previous one if none is given.
+    fn plan_rollback(&self, to: Option<u64>) -> Result<ModulePlan, DeployError> {
         let version = match to {
             None => self.versions.previous().ok_or(DeployError::NoPrevious)?,
             Some(number) => {
@@ -350,9 +404,10 @@ impl Deployer {
             .iter()
             .filter(|module| !is_of_cluster(module));
         let desired = cluster_set::joined(own.cloned(), self.cluster_modules())?;
-        let desired: Arc<[DesiredModule]> = desired.into();
-        let cause = format!("rollback to {}", version.number);
-        self.deploy(desired, &cause).await
+        Ok(ModulePlan::Modules {
+            modules: desired.into(),
+            cause: format!("rollback to {}", version.number),
+        })
     }
 
     /// Returns the number of the running version.
@@ -422,7 +477,9 @@ impl Deployer {
         let before = self.standing.clone();
         let known = self.known();
         self.replace_with_users(&modules).await?;
-        let changes = self.overridden(&known, changes(&before, &self.standing));
+        let changes = self
+            .overrides
+            .marked(&known, changes(&before, &self.standing));
         // Overrides change what runs and not what is desired, so they make no new version.
         let is_new = self
             .versions
@@ -460,7 +517,7 @@ impl Deployer {
     }
 
     /// Returns the names of the modules desired at the last change, including disabled ones.
-    fn known(&self) -> BTreeSet<String> {
+    pub(crate) fn known(&self) -> BTreeSet<String> {
         let desired = self.desired_modules();
         let users = self.users.running.values().flatten();
         desired
@@ -470,22 +527,16 @@ impl Deployer {
             .collect()
     }
 
-    /// Marks removals and additions that are due to an admin that disabled or enabled a module.
-    fn overridden(
-        &self,
-        known: &BTreeSet<String>,
-        changes: Vec<ModuleChange>,
-    ) -> Vec<ModuleChange> {
-        let named = |ModuleChange { name, what }| {
-            // The module is still desired, so an admin disabled it or enabled it again.
-            let what = match what {
-                ChangeKind::Removed if self.overrides.disables(&name) => ChangeKind::Disabled,
-                ChangeKind::Added if known.contains(&name) => ChangeKind::Enabled,
-                what => what,
-            };
-            ModuleChange { name, what }
+    /// Returns the report of a reset of the quarantined modules of this name.
+    pub(crate) fn reset(&self, name: &str) -> Deployed {
+        let change = |_| ModuleChange {
+            name: name.to_owned(),
+            what: ChangeKind::Reset,
         };
-        changes.into_iter().map(named).collect()
+        Deployed {
+            changes: self.quarantined(name).map(change).collect(),
+            ..self.unchanged()
+        }
     }
 
     /// Counts and reports a refused set. The running set stays.
@@ -539,23 +590,26 @@ impl Deployer {
         Err(self.refuse(first.unwrap_or(DeployError::Stopped)))
     }
 
-    /// Replaces the running modules, or leaves them unchanged and returns the error.
-    async fn replace(&mut self, standing: Arc<[DesiredModule]>) -> Result<(), DeployError> {
+    /// Loads modules, and places them beside what runs.
+    pub(crate) async fn load(&self, modules: Arc<[DesiredModule]>) -> Result<LoadedSet, Problems> {
         // User modules were started separately and are reused.
         let ready = self.running.with(&self.users.started);
         let loader = self.loader.clone();
         let chains = self.chains.clone();
-        let members = standing.clone();
         let jobs = self.jobs.clone();
-        let loaded = blocking(move || {
-            let set = ModuleSet::load(&loader, &members, &jobs, &ready)?;
-            // Before anything is replaced: a set whose placements conflict leaves the running one
-            // as it is.
+        blocking(move || {
+            let set = ModuleSet::load(&loader, &modules, &jobs, &ready)?;
             let hosted = set.seated(&chains)?;
-            Ok((set, hosted))
-        });
-        let loaded: Result<_, Problems> = loaded.await;
-        let (set, hosted) = loaded?;
+            Ok(LoadedSet { set, hosted })
+        })
+        .await
+    }
+
+    /// Replaces the running modules, or leaves them unchanged and returns the error.
+    async fn replace(&mut self, standing: Arc<[DesiredModule]>) -> Result<(), DeployError> {
+        // Before anything is replaced: a set that cannot be loaded, or whose placements conflict,
+        // leaves the running one as it is.
+        let LoadedSet { set, hosted } = self.load(standing.clone()).await?;
         // Before the set takes requests: a new instance of the same component must not lift its
         // quarantine.
         set.stay_quarantined(&self.running);
@@ -571,6 +625,12 @@ impl Deployer {
         self.metrics.counters().module_deployments.count();
         Ok(())
     }
+}
+
+/// Loaded modules, and their placement in chains and hooks.
+pub(crate) struct LoadedSet {
+    set: ModuleSet,
+    hosted: Hosted,
 }
 
 /// Returns true if each user has the same modules in both.

@@ -29,6 +29,7 @@
 //! startup.rs          modules at the start of a server
 //! status.rs           state of the modules
 //! deployer.rs         the set of a running server, and its replacement
+//! dry_run.rs          check of a replacement
 //! ```
 
 mod artifacts;
@@ -43,6 +44,7 @@ mod component_file;
 mod declared_settings;
 mod deployer;
 mod downgrade;
+mod dry_run;
 mod error;
 mod limits;
 mod load;
@@ -72,6 +74,7 @@ pub use component::{AwaitedModule, Component, ReadModules, read_components, unfi
 pub use component_file::{ReadError, read};
 pub use declared_settings::{SettingMismatch, unknown_setting};
 pub use deployer::{Deployer, PresentJob, ReloadTrigger};
+pub use dry_run::CheckedConfiguration;
 pub use error::DeployError;
 pub use load::{JobHandlers, Loader};
 pub use pools::{code_dir, engine, engine_with, engine_without_cache, pools, user_code_dir};

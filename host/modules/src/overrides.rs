@@ -61,6 +61,25 @@ impl Overrides {
             .contains(&(name.to_owned(), ModuleOverride::Disabled))
     }
 
+    /// Marks removals and additions that are due to an admin that disabled or enabled a module. `known`
+    /// has the modules that were desired before.
+    pub(crate) fn marked(
+        &self,
+        known: &BTreeSet<String>,
+        changes: Vec<ModuleChange>,
+    ) -> Vec<ModuleChange> {
+        let named = |ModuleChange { name, what }| {
+            // The module is still desired, so an admin disabled it or enabled it again.
+            let what = match what {
+                ChangeKind::Removed if self.disables(&name) => ChangeKind::Disabled,
+                ChangeKind::Added if known.contains(&name) => ChangeKind::Enabled,
+                what => what,
+            };
+            ModuleChange { name, what }
+        };
+        changes.into_iter().map(named).collect()
+    }
+
     /// Applies the overrides to desired modules. A promotion is for one component: another
     /// component of that name is a shadow again.
     pub(crate) fn applied(&self, desired: &[DesiredModule]) -> Vec<DesiredModule> {

@@ -135,7 +135,10 @@ impl SlurmCluster {
         let number = self.nodes().count();
         self.nodes().try_for_each(|node| {
             wait_until("the node's server has met the others", || {
-                let status = node.command(COMMAND).args(["status", "--json"]).output();
+                let status = node
+                    .command(COMMAND)
+                    .args(["status", "-o", "json"])
+                    .output();
                 let status = status.context("asking for the state of a server")?;
                 let state: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
                 let place = state.get("cluster").unwrap_or(&Value::Null);

@@ -112,7 +112,7 @@ fn other_users_see_their_own_resources_only() {
             .map(|user| (user["uid"].as_u64().unwrap(), has_sums))
             .collect()
     };
-    let by_user = ["stats", "--by-user", "--json"];
+    let by_user = ["stats", "--by-user", "-o", "json"];
     let all = daemon.tell(&by_user);
     assert!(users(&all).iter().all(|(_, has_sums)| *has_sums), "{all}");
     for uid in [STRANGER, NOBODY] {
@@ -227,7 +227,7 @@ fn admin_group_members_may_register_own_jobs_only() {
         unknown.stderr
     );
     let jobs: serde_json::Value =
-        serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+        serde_json::from_str(&daemon.tell(&["job", "list", "-o", "json"])).unwrap();
     let owners: Vec<(&str, u64, u64)> = jobs
         .as_array()
         .unwrap()
@@ -347,7 +347,7 @@ fn invalid_requests_are_refused_and_server_continues() {
     daemon.tell(&["status"]);
     drop(silent);
     let status: serde_json::Value =
-        serde_json::from_str(&daemon.tell(&["status", "--json"])).unwrap();
+        serde_json::from_str(&daemon.tell(&["status", "-o", "json"])).unwrap();
     assert_eq!(
         (&status["phase"], &status["jobs"]),
         (&"serving".into(), &0.into())
@@ -481,7 +481,7 @@ fn people_scripts_and_prometheus_see_the_same_numbers() {
         peal_tests::finish(proc).expect_status(0);
     }
     let stats: serde_json::Value =
-        serde_json::from_str(&daemon.tell(&["stats", "--json"])).unwrap();
+        serde_json::from_str(&daemon.tell(&["stats", "-o", "json"])).unwrap();
     let samples = parse(&scrape(address));
     let value = |name: &str| {
         samples

@@ -32,7 +32,7 @@ fn site() -> (Place, Daemon) {
 }
 
 fn show(daemon: &Daemon, more: &[&str]) -> Vec<Value> {
-    let printed = daemon.tell(&[&["chain", "show", "--json"], more].concat());
+    let printed = daemon.tell(&[&["chain", "show", "-o", "json"], more].concat());
     serde_json::from_str(&printed).unwrap()
 }
 

@@ -16,7 +16,7 @@ fn savers(more: &[&str]) -> ShellJob {
 
 fn status(job: &ShellJob, id: &str) -> Value {
     let told = job
-        .ask(&["ctl", "status", id, "--json"])
+        .ask(&["ctl", "status", id, "-o", "json"])
         .expect_status(0)
         .stdout;
     serde_json::from_str::<Value>(&told).unwrap()[0].clone()
@@ -36,7 +36,8 @@ fn a_checkpoint_is_done_when_all_have_saved() {
             "--id",
             "night",
             "--wait",
-            "--json",
+            "-o",
+            "json",
         ])
         .expect_status(0);
     let told: Value = serde_json::from_str(&told.stdout).unwrap();

@@ -99,7 +99,7 @@ fn server_with_half_a_cluster_does_not_start() {
 
 /// Returns the state of a server, which may be in trouble.
 fn state(daemon: &Daemon) -> Value {
-    serde_json::from_str(&daemon.ask(&["status", "--json"]).stdout).unwrap()
+    serde_json::from_str(&daemon.ask(&["status", "-o", "json"]).stdout).unwrap()
 }
 
 /// Waits until a server is a member of a cluster of this number of servers.
@@ -123,7 +123,7 @@ fn servers_meet_on_nats_and_get_events_of_each_other() {
     await_member(&daemon, 2);
     await_member(&other, 2);
     let config = place.path("peal.toml");
-    let status = || run(peal(["cluster", "status", "--json", "--config"]).arg(&config));
+    let status = || run(peal(["cluster", "status", "-o", "json", "--config"]).arg(&config));
     let told: Value = serde_json::from_str(&status().expect_status(0).stdout).unwrap();
     let nodes: Vec<_> = told["nodes"].as_array().unwrap().iter().collect();
     assert_eq!(
@@ -132,7 +132,11 @@ fn servers_meet_on_nats_and_get_events_of_each_other() {
     );
     assert_eq!(nodes[1]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(nodes[1]["server"], state(&other)["cluster"]["id"]);
-    let watch = Watch::start(event(&other_place, &other, &["watch", "-3001", "--json"]));
+    let watch = Watch::start(event(
+        &other_place,
+        &other,
+        &["watch", "-3001", "-o", "json"],
+    ));
     let raise_one = || {
         drop(raise(&place, &daemon, &["-3001", "--range", "session"]).expect_status(0));
     };
@@ -231,7 +235,8 @@ fn tried_nats_server_is_fit_until_interrupted() {
         told.starts_with("cluster      dev\nnode         ") && told.contains("PEAL_dev_SEALS"),
         "{told}"
     );
-    let told: Value = serde_json::from_str(&status(&["--json"]).expect_status(0).stdout).unwrap();
+    let told: Value =
+        serde_json::from_str(&status(&["-o", "json"]).expect_status(0).stdout).unwrap();
     assert_eq!(told["server"]["version"], "2.15.1");
     assert_eq!(told["server"]["jetstream"], true);
     assert_eq!(told["problems"], Value::Array(Vec::new()));

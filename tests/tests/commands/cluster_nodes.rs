@@ -56,7 +56,7 @@ impl Node {
 
 fn await_servers(daemon: &Daemon, servers: u64) {
     until("the server is a member", || {
-        let told = daemon.ask(&["status", "--json"]).stdout;
+        let told = daemon.ask(&["status", "-o", "json"]).stdout;
         let told: Value = serde_json::from_str(&told).unwrap();
         let place = &told["cluster"];
         place["id"].is_number() && place["servers"] == servers
@@ -85,7 +85,7 @@ fn jobs_metrics_and_records_of_all_nodes_are_shown_to_viewers() {
         lines.iter().any(|line| line.starts_with("n2    far")),
         "{told}"
     );
-    let nodes = first.ask_json(&["ps", "--json", "far"], 0);
+    let nodes = first.ask_json(&["ps", "-o", "json", "far"], 0);
     assert_eq!(
         (&nodes[0]["node"], &nodes[1]["node"]),
         (&"n1".into(), &"n2".into())
@@ -94,7 +94,7 @@ fn jobs_metrics_and_records_of_all_nodes_are_shown_to_viewers() {
     assert_eq!(nodes[1]["jobs"][0]["nspace"], "far");
     let missing = first.ask(&["ps", "none"]).expect_status(1).stderr;
     assert_eq!(missing, "peal: no job in the cluster is called \"none\"\n");
-    let nodes = first.ask_json(&["stats", "--json"], 0);
+    let nodes = first.ask_json(&["stats", "-o", "json"], 0);
     let jobs = |node: &Value| {
         let mut families = node["families"].as_array().unwrap().iter();
         let family = families.find(|one| one["name"] == "peal_jobs").unwrap();
@@ -106,7 +106,7 @@ fn jobs_metrics_and_records_of_all_nodes_are_shown_to_viewers() {
         told.starts_with("node n1\n") && told.contains("\nnode n2\n"),
         "{told}"
     );
-    let nodes = first.ask_json(&["job", "record", "far", "--json"], 0);
+    let nodes = first.ask_json(&["job", "record", "far", "-o", "json"], 0);
     assert_eq!(nodes[0]["record"], Value::Null);
     assert_eq!(nodes[1]["record"]["size"], 3);
     let told = first.ask(&["job", "record", "far"]).expect_status(0).stdout;
@@ -133,8 +133,8 @@ fn jobs_metrics_and_records_of_all_nodes_are_shown_to_viewers() {
         "peal: node n1: it refuses: cluster.viewers in its configuration does not name node n2\n";
     assert_eq!(told.stderr, reason);
     for args in [
-        &["stats", "--json"][..],
-        &["job", "record", "near", "--json"],
+        &["stats", "-o", "json"][..],
+        &["job", "record", "near", "-o", "json"],
     ] {
         let nodes = second.ask_json(args, 3);
         let failure = nodes[0]["failure"].as_str().unwrap();
@@ -168,7 +168,15 @@ struct Printed {
 
 impl WatchedCluster {
     fn start(node: &Node) -> WatchedCluster {
-        let mut command = peal(["event", "watch", "-3001", "--cluster", "--json", "--config"]);
+        let mut command = peal([
+            "event",
+            "watch",
+            "-3001",
+            "--cluster",
+            "-o",
+            "json",
+            "--config",
+        ]);
         command.arg(node.place.path("peal.toml"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();

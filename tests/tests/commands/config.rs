@@ -321,7 +321,7 @@ fn config_check_reports_errors_of_all_kinds_at_once() {
     // It is not known if the file with invalid TOML defines `other`. The error of b was already
     // reported.
     assert_eq!(told.lines().count(), 8, "{told}");
-    let json = run(peal(["config", "check", "--json"]).arg(&file)).expect_status(1);
+    let json = run(peal(["config", "check", "-o", "json"]).arg(&file)).expect_status(1);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(
         (&json["ok"], json["problems"].as_array().map(Vec::len)),
@@ -344,7 +344,7 @@ fn config_check_reports_errors_of_all_kinds_at_once() {
         "{first}"
     );
     let (_dir, right) = site("");
-    let json = run(peal(["config", "check", "--json"]).arg(&right))
+    let json = run(peal(["config", "check", "-o", "json"]).arg(&right))
         .expect_status(0)
         .stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -359,9 +359,15 @@ fn config_check_reports_errors_of_all_kinds_at_once() {
     ] {
         run(&mut peal(args)).expect_status(2);
     }
-    let absent = run(&mut peal(["config", "check", "/no/such.toml", "--json"]))
-        .expect_status(1)
-        .stdout;
+    let absent = run(&mut peal([
+        "config",
+        "check",
+        "/no/such.toml",
+        "-o",
+        "json",
+    ]))
+    .expect_status(1)
+    .stdout;
     assert!(absent.contains("cannot read the configuration"), "{absent}");
 }
 
@@ -380,7 +386,7 @@ fn site_component_must_be_writable_by_its_owner_only() {
         "{exposed}"
     );
     // A file with a fixed hash may be writable by others.
-    let json = run(peal(["module", "inspect", "--json"]).arg(&component))
+    let json = run(peal(["module", "inspect", "-o", "json"]).arg(&component))
         .expect_status(0)
         .stdout;
     let digest = serde_json::from_str::<serde_json::Value>(&json).unwrap()["digest"].clone();
@@ -464,7 +470,7 @@ fn effective_values_are_shown_with_their_layer() {
             "{value} of {origin}: {text}"
         );
     }
-    let json: serde_json::Value = serde_json::from_str(&show(&["--json"])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&show(&["-o", "json"])).unwrap();
     let row = |key: &str| {
         json["settings"]
             .as_array()
@@ -537,7 +543,7 @@ fn the_documents_are_printed_as_they_lie_in_the_repository() {
 #[needs(prepared)]
 #[test]
 fn book_tables_name_existing_keys_with_defaults() {
-    let json = run(&mut peal(["config", "show", "--json"]))
+    let json = run(&mut peal(["config", "show", "-o", "json"]))
         .expect_status(0)
         .stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

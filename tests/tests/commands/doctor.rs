@@ -38,7 +38,7 @@ fn expect_failure(done: &Done, subject: &str, words: &str) {
 }
 
 fn doctor(args: &[&str]) -> Command {
-    peal([&["doctor", "--json"], args].concat())
+    peal([&["doctor", "-o", "json"], args].concat())
 }
 
 #[needs(prepared)]
@@ -111,7 +111,7 @@ fn doctor_says_that_address_space_is_limited() {
 fn doctor_shows_the_running_server() {
     let place = Place::new();
     let daemon = place.start();
-    let done = daemon.ask(&["doctor", "--json"]);
+    let done = daemon.ask(&["doctor", "-o", "json"]);
     let server = &findings(&done, "server")[0];
     assert_eq!(server.outcome, "ok", "{}", done.stdout);
     assert!(

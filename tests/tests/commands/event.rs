@@ -94,7 +94,7 @@ impl Watch {
 #[test]
 fn administrator_sees_answer_of_each_handler() {
     let (place, daemon) = site();
-    let watch = Watch::start(event(&place, &daemon, &["watch", "-3001", "--json"]));
+    let watch = Watch::start(event(&place, &daemon, &["watch", "-3001", "-o", "json"]));
     let raise_one = || {
         drop(
             raise(
@@ -145,7 +145,7 @@ fn administrator_sees_answer_of_each_handler() {
 #[test]
 fn event_for_the_manager_is_seen_by_site_handlers_and_watch() {
     let (place, daemon) = site();
-    let watch = Watch::start(event(&place, &daemon, &["watch", "-3001", "--json"]));
+    let watch = Watch::start(event(&place, &daemon, &["watch", "-3001", "-o", "json"]));
     let line =
         watch.sees(|| drop(raise(&place, &daemon, &["-3001", "--range", "rm"]).expect_status(0)));
     let seen: Value = serde_json::from_str(&line).unwrap();
@@ -224,7 +224,8 @@ fn tool_receives_events_and_the_loss_of_its_server() {
         &[
             "watch",
             "--as-tool",
-            "--json",
+            "-o",
+            "json",
             "--pid",
             &daemon.pid().to_string(),
         ],

@@ -36,7 +36,7 @@ fn groups_and_their_members_are_in_tables_or_json() {
     );
 
     let told = job
-        .ask(&["group", "show", "crew", "--json"])
+        .ask(&["group", "show", "crew", "-o", "json"])
         .expect_status(0)
         .stdout;
     let told: Value = serde_json::from_str(&told).unwrap();
@@ -60,7 +60,7 @@ fn groups_and_their_members_are_in_tables_or_json() {
     );
     assert_eq!(shown, expected);
     let all = job
-        .ask(&["group", "list", "--json"])
+        .ask(&["group", "list", "-o", "json"])
         .expect_status(0)
         .stdout;
     let all: Value = serde_json::from_str(&all).unwrap();

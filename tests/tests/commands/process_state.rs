@@ -96,7 +96,7 @@ fn usage_is_shown_once_and_at_a_rate() {
     );
     let updates = job
         .ask(&[
-            "monitor", "usage", &name, "--rate", "1", "--count", "2", "--json",
+            "monitor", "usage", &name, "--rate", "1", "--count", "2", "-o", "json",
         ])
         .expect_status(0)
         .stdout;
@@ -146,7 +146,7 @@ fn a_file_that_does_not_grow_raises_an_alert() {
     std::fs::write(&file, "once").unwrap();
     let path = file.to_str().unwrap();
     let waits = job
-        .verb(&["monitor", "file", path, "--time", "1", "--json"])
+        .verb(&["monitor", "file", path, "--time", "1", "-o", "json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();

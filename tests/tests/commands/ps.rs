@@ -5,6 +5,7 @@ use peal_tests::{finish, peal, run, shell_job::ShellJob, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
 };
@@ -13,10 +14,13 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// Returns a listing without the resource usage of each proc, which changes between two listings.
+/// Returns a listing without the age of jobs and the resource usage of each proc, which change between two
+/// listings.
 fn at_rest(listing: &Value) -> Value {
     let mut listing = listing.clone();
     for job in listing.as_array_mut().unwrap() {
+        let elapsed = job.as_object_mut().unwrap().remove("elapsed").unwrap();
+        assert!(elapsed.is_u64(), "{elapsed}");
         for proc in job["procs"].as_array_mut().unwrap() {
             assert!(
                 proc.as_object_mut().unwrap().remove("usage").is_some(),
@@ -118,7 +122,7 @@ fn watch_repeats_output_and_ends_cleanly() {
     assert!(!twice.contains('\u{1b}'), "this is no terminal: {twice:?}");
     let lines = job
         .ask(&[
-            "ps", "--watch", "--every", "100ms", "--count", "3", "--json",
+            "ps", "--watch", "--every", "100ms", "--count", "3", "-o", "json",
         ])
         .expect_status(0)
         .stdout;
@@ -169,6 +173,42 @@ fn signal_run(job: &ShellJob) {
     .unwrap();
 }
 
+#[needs(prepared)]
+#[test]
+fn procs_are_filtered_and_sorted() {
+    let job = ShellJob::asleep(3, &[]);
+    let name = job.nspace();
+    job.ask(&["ctl", "pause", &format!("{name}:1")])
+        .expect_status(0);
+    let ranks = |more: &[&str]| -> Vec<u64> {
+        let told = job.ask(&[&["ps", "-o", "json"], more].concat());
+        let jobs: Value = serde_json::from_str(&told.expect_status(0).stdout).unwrap();
+        let jobs = jobs.as_array().unwrap().iter();
+        let procs = jobs.flat_map(|job| job["procs"].as_array().unwrap());
+        procs.map(|proc| proc["rank"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(ranks(&["--sort", "-rank"]), [2, 1, 0]);
+    assert_eq!(ranks(&["--sort", "rank"]), [0, 1, 2]);
+    assert_eq!(ranks(&["--state", "stopped"]), [1]);
+    assert_eq!(
+        ranks(&["--state", "stopped", "--state", "running", "--sort=-rank"]),
+        [2, 1, 0]
+    );
+    let me = rustix::process::geteuid().as_raw().to_string();
+    assert_eq!(ranks(&["--user", &me]), [0, 1, 2]);
+    assert_eq!(ranks(&["--user", "4000000"]), []);
+    let table = job.ask(&["ps", "--sort", "-rank"]).expect_status(0).stdout;
+    let rank = |line: &str| line.split_whitespace().nth(3).unwrap().to_owned();
+    let ranks: Vec<String> = table.lines().skip(1).map(rank).collect();
+    assert_eq!(ranks, ["2", "1", "0"], "{table}");
+    let wrong = job.ask(&["ps", "--sort", "size"]).expect_status(2).stderr;
+    assert!(
+        wrong.contains("there is no column \"size\"; there are node, server, job,"),
+        "{wrong}"
+    );
+    job.ask(&["ctl", "resume", &name]).expect_status(0);
+}
+
 /// Two servers leave files in one directory.
 #[needs(prepared)]
 #[test]
@@ -189,10 +229,24 @@ fn several_servers_are_listed_and_named_by_pid() {
         .unwrap();
     assert_eq!(line, "ready\n");
     let jobs: Value =
-        serde_json::from_str(&first.ask(&["ps", "--json"]).expect_status(0).stdout).unwrap();
+        serde_json::from_str(&first.ask(&["ps", "-o", "json"]).expect_status(0).stdout).unwrap();
     assert_eq!(jobs.as_array().map(Vec::len), Some(2), "{jobs}");
     let table = first.ask(&["ps"]).expect_status(0).stdout;
     assert_eq!(table.lines().count(), 3, "{table}");
+    assert!(table.starts_with("server "), "{table}");
+    let servers: BTreeSet<&str> = jobs
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["server"].as_str().unwrap())
+        .collect();
+    assert_eq!(servers.len(), 2, "{jobs}");
+    // One that does not answer is a warning.
+    signal(&second, Signal::STOP);
+    let left = first.ask(&["ps", "-o", "name"]).expect_status(0);
+    assert_eq!(left.stdout.lines().count(), 1, "{left:?}");
+    assert_eq!(left.stderr.matches("left out: ").count(), 1, "{left:?}");
+    signal(&second, Signal::CONT);
     // Other commands require that one of the servers is named.
     let refused = first.ask(&["ctl", "status"]).expect_status(125).stderr;
     for pid in [first.pid(), second.id()] {

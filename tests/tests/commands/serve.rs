@@ -84,7 +84,7 @@ fn jobs_that_others_start_are_served_and_forgotten() {
         "{done:?}"
     );
     let jobs: serde_json::Value =
-        serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+        serde_json::from_str(&daemon.tell(&["job", "list", "-o", "json"])).unwrap();
     assert_eq!(
         (&jobs[0]["nspace"], &jobs[0]["finalized"]),
         (&"demo".into(), &3.into())
@@ -199,7 +199,7 @@ async fn death_of_a_registered_proc_reaches_its_peers() {
         );
     }
     let listed: serde_json::Value =
-        serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+        serde_json::from_str(&daemon.tell(&["job", "list", "-o", "json"])).unwrap();
     assert_eq!(
         (&listed[0]["finalized"], &listed[0]["lost"]),
         (&1.into(), &2.into())

@@ -75,7 +75,7 @@ async fn status_of_full_trail_shows_consequence_once() {
             "it cannot be recorded"
         );
     }
-    let told = troubles(&server.ask(&["status", "--json"]).expect_status(1));
+    let told = troubles(&server.ask(&["status", "-o", "json"]).expect_status(1));
     let [(kind, message)] = &told[..] else {
         panic!("{told:?}")
     };
@@ -187,7 +187,7 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
 
     let config = place.path("peal.toml").display().to_string();
     let ask = |args: &[&str]| run(peal(args).args(["--config", &config]));
-    let status = ask(&["status", "--json"]).expect_status(1);
+    let status = ask(&["status", "-o", "json"]).expect_status(1);
     let told = troubles(&status);
     let [(kind, message)] = &told[..] else {
         panic!("{told:?}")
@@ -248,7 +248,10 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
 
     put(&drop_ins.join("b.toml"), module("b"));
     server.tell(&["reload"]);
-    assert_eq!(troubles(&ask(&["status", "--json"]).expect_status(0)), []);
+    assert_eq!(
+        troubles(&ask(&["status", "-o", "json"]).expect_status(0)),
+        []
+    );
     put(&drop_ins.join("b.toml"), "nmae = \"b\"\n");
     ask(&["drain"]).expect_status(0);
     server.ends().expect_status(0);
@@ -269,7 +272,7 @@ fn server_on_last_good_modules_reports_it() {
     server.ends();
     place.configure(&format!("{settings}{module}grants = [\"flying\"]\n"));
     let server = place.start();
-    let told = troubles(&server.ask(&["status", "--json"]).expect_status(1));
+    let told = troubles(&server.ask(&["status", "-o", "json"]).expect_status(1));
     let [(kind, message)] = &told[..] else {
         panic!("{told:?}")
     };

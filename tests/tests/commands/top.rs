@@ -48,7 +48,7 @@ fn site(settings: &str) -> (Place, Daemon) {
     (place, daemon)
 }
 
-/// Runs `peal top --once --json` while something is done again and again.
+/// Runs `peal top --once -o json` while something is done again and again.
 fn snapshot_during(mut command: Command, mut act: impl FnMut()) -> Value {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -60,7 +60,7 @@ fn snapshot_during(mut command: Command, mut act: impl FnMut()) -> Value {
 }
 
 fn once(daemon: &Daemon) -> Command {
-    daemon.verb(&["top", "--once", "--json"])
+    daemon.verb(&["top", "--once", "-o", "json"])
 }
 
 #[needs(prepared)]
@@ -347,7 +347,7 @@ fn top_without_terminal_or_server_says_what_to_do() {
         no_server.stderr.contains("no server answers on"),
         "{no_server:?}"
     );
-    run(&mut peal(["top", "--json"])).expect_status(2);
+    run(&mut peal(["top", "-o", "json"])).expect_status(2);
 }
 
 #[needs(prepared, root)]
@@ -480,7 +480,7 @@ fn thousand_watchers_of_a_user_are_refused_beyond_share() {
     other.uid(NOBODY).gid(NOBODY).current_dir("/");
     run(&mut other).expect_status(0);
     let users: Value =
-        serde_json::from_str(&daemon.tell(&["stats", "--by-user", "--json"])).unwrap();
+        serde_json::from_str(&daemon.tell(&["stats", "--by-user", "-o", "json"])).unwrap();
     let users = users["users"].as_array().unwrap();
     let stranger = users.iter().find(|user| user["uid"] == STRANGER).unwrap();
     let resources = stranger["resources"].as_array().unwrap();
@@ -495,7 +495,7 @@ fn thousand_watchers_of_a_user_are_refused_beyond_share() {
     attack.wait().unwrap();
     // The permits of a watcher that has gone are free again.
     until("the watchers are gone", || {
-        let all = daemon.tell(&["stats", "--by-user", "--json"]);
+        let all = daemon.tell(&["stats", "--by-user", "-o", "json"]);
         let all: Value = serde_json::from_str(&all).unwrap();
         let mut users = all["users"].as_array().unwrap().iter();
         let stranger = users.find(|user| user["uid"] == STRANGER);
@@ -518,7 +518,7 @@ fn job_of_peal_run_is_shown_as_far_as_a_tool_may_know() {
         ];
         drop(job.ask(&notify).expect_status(0));
     };
-    let mut command = job.verb(&["top", "--once", "--json", "--pid", &pid]);
+    let mut command = job.verb(&["top", "--once", "-o", "json", "--pid", &pid]);
     // No other server is meant.
     command.env("PEAL_ADMIN_SOCKET", job.dir().join("none.sock"));
     let seen = snapshot_during(command, raise_one);

@@ -32,13 +32,13 @@ fn commands_without_reader_end_quietly() {
     let report = report.to_str().unwrap();
     for words in [
         &["config", "show"][..],
-        &["config", "show", "--json"],
+        &["config", "show", "-o", "json"],
         &["config", "check"],
         &["config", "example"],
         &["config", "reference"],
         &["completions", "bash"],
         &["module", "inspect", report],
-        &["module", "inspect", "--json", report],
+        &["module", "inspect", "-o", "json", report],
         &["--help"],
         &["--version"],
     ] {
@@ -101,7 +101,7 @@ fn wrong_command_lines_end_with_status_two() {
         &["--config"],
         &["dance"],
         &["status", "--rank", "1"],
-        &["serve", "--json"],
+        &["serve", "-o", "json"],
         &["completions", "ruby"],
         &["module", "new", "--lang", "ruby", "mine"],
         &["module", "new", "--lang", "rust", "--role", "boss", "mine"],
@@ -206,10 +206,16 @@ fn options_are_valid_on_either_side_of_the_verb() {
     fs::write(&file, "[events]\nring_size = 77\n").unwrap();
     let file = file.to_str().unwrap();
     let said = |words: &[&str]| run(&mut peal(words)).expect_status(0).stdout;
-    let shown = said(&["config", "show", "--config", file, "--json"]);
+    let shown = said(&["config", "show", "--config", file, "-o", "json"]);
     assert!(shown.contains("77"), "{shown}");
-    assert_eq!(said(&["--config", file, "--json", "config", "show"]), shown);
-    assert_eq!(said(&["--json", "config", "--config", file, "show"]), shown);
+    assert_eq!(
+        said(&["--config", file, "-o", "json", "config", "show"]),
+        shown
+    );
+    assert_eq!(
+        said(&["-o", "json", "config", "--config", file, "show"]),
+        shown
+    );
     assert_eq!(
         said(&[
             "--config", file, "run", "-np", "1", "--", "echo", "--config"
@@ -300,7 +306,7 @@ fn job_environment_prints_nothing_a_shell_misreads() {
     let place = Place::new();
     let daemon: Daemon = place.start();
     let ask = |words: &[&str]| run(&mut verb(&place, words));
-    let job = ask(&["job", "register", "two words", "--json"])
+    let job = ask(&["job", "register", "two words", "-o", "json"])
         .expect_status(0)
         .stdout;
     assert!(job.contains("\"two words\""), "{job}");
@@ -310,7 +316,7 @@ fn job_environment_prints_nothing_a_shell_misreads() {
     ] {
         let refused = ask(words).expect_status(125);
         assert!(
-            refused.stdout.is_empty() && refused.stderr.contains("--json"),
+            refused.stdout.is_empty() && refused.stderr.contains("-o", "json"),
             "{refused:?}"
         );
     }

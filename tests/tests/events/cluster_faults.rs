@@ -125,7 +125,7 @@ impl Node {
     }
 
     fn state(&self) -> Json {
-        serde_json::from_str(&self.daemon.ask(&["status", "--json"]).stdout).unwrap()
+        serde_json::from_str(&self.daemon.ask(&["status", "-o", "json"]).stdout).unwrap()
     }
 }
 

@@ -199,7 +199,7 @@ fn answers_to_invitation_reach_permitted_observers() {
         command
     };
     for (group, answer) in [("crew-1", "accept"), ("other", "decline")] {
-        let mut watch = event(&["watch", "PMIX_GROUP_INVITED", "--json", "--count", "1"])
+        let mut watch = event(&["watch", "PMIX_GROUP_INVITED", "-o", "json", "--count", "1"])
             .spawn()
             .unwrap();
         let name = format!("PMIX_GROUP_ID={group}");

@@ -39,7 +39,7 @@ fn connected(daemon: &Daemon, job: &str, rank: u32, program: &Path) -> Child {
 
 /// Returns the procs of a job as `peal ps` lists them.
 fn procs(place: &Place, daemon: &Daemon, job: &str) -> Vec<Value> {
-    let told = ask(place, daemon, &["ps", job, "--json"])
+    let told = ask(place, daemon, &["ps", job, "-o", "json"])
         .expect_status(0)
         .stdout;
     let told: Value = serde_json::from_str(&told).unwrap();
@@ -150,7 +150,7 @@ fn registered_programs_of_libpmix_are_controlled() {
 
 /// Returns the number of procs of a job that ended without finalizing.
 fn lost(daemon: &Daemon, job: &str) -> u64 {
-    let jobs: Value = serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+    let jobs: Value = serde_json::from_str(&daemon.tell(&["job", "list", "-o", "json"])).unwrap();
     let job = jobs
         .as_array()
         .unwrap()

@@ -293,7 +293,7 @@ fn spawned_job_outlives_its_parent_or_ends_with_it() {
                 // By the time when the parent's job is gone, all procs that end with it have been
                 // notified.
                 let is_alone = || {
-                    let told = running.ask(&["ps", "--json"]).expect_status(0).stdout;
+                    let told = running.ask(&["ps", "-o", "json"]).expect_status(0).stdout;
                     serde_json::from_str::<Value>(&told)
                         .unwrap()
                         .as_array()

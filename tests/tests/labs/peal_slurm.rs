@@ -134,7 +134,7 @@ fn server_of_the_node_serves_the_jobs_of_slurm() {
     }
     lab.wait_for_end_of_jobs().unwrap();
     // The server goes on, and the job is gone.
-    let jobs = peal_on(&lab, "n1", &["job", "list", "--json"]).expect_status(0);
+    let jobs = peal_on(&lab, "n1", &["job", "list", "-o", "json"]).expect_status(0);
     assert_eq!(jobs.stdout.trim(), "[]");
     // Beside the directories of its user, Slurm's own servers have theirs.
     peal_on(&lab, "n2", &["stop", "--wait"]).expect_status(0);

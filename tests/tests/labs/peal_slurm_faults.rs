@@ -117,7 +117,7 @@ fn killed_server_of_a_node_ends_its_job_and_is_replaced() {
     // On that node Slurm starts a server for the next job. The others serve on.
     check_hello(&lab, PROBE_NODES, 2);
     for (node, is_served) in [("n1", true), ("n2", false)] {
-        let jobs = peal_on(&lab, node, &["job", "list", "--json"]);
+        let jobs = peal_on(&lab, node, &["job", "list", "-o", "json"]);
         assert_eq!(jobs.status == Some(0), is_served, "{node}: {jobs:?}");
     }
 }

@@ -221,7 +221,7 @@ fn modules_of_the_site_decide_log_and_leave_a_trail() {
 fn check_list(lab: &SlurmLab, node: &str, job: &str, with_process: [u32; 2]) {
     let places = [(0, "n1"), (1, "n1"), (2, "n2"), (3, "n2")];
     until(&format!("{node} lists its processes"), || {
-        let listed = peal_on(lab, node, &["ps", job, "--json"]).expect_status(0);
+        let listed = peal_on(lab, node, &["ps", job, "-o", "json"]).expect_status(0);
         let jobs: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
         let procs = jobs[0]["procs"].as_array().unwrap();
         assert_eq!(procs.len(), places.len(), "{procs:?}");

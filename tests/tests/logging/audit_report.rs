@@ -27,7 +27,7 @@ async fn served(place: &Place) -> Daemon {
         module("trap", "codes = [-3101]\ngrants = [\"logging\"]"),
     ));
     let server = place.start();
-    server.tell(&["job", "register", JOB, "-n", "1", "--json"]);
+    server.tell(&["job", "register", JOB, "-n", "1", "-o", "json"]);
     server
 }
 

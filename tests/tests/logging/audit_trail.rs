@@ -153,7 +153,7 @@ async fn trail_of_server_is_listed_verified_and_replayed() {
         .split_whitespace()
         .next()
         .unwrap();
-    let shown = audit(&["show", seq, "--json"]).expect_status(0).stdout;
+    let shown = audit(&["show", seq, "-o", "json"]).expect_status(0).stdout;
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["entry"]["Decision"]["hook"], "event");
     assert_eq!(
@@ -178,8 +178,8 @@ async fn trail_of_server_is_listed_verified_and_replayed() {
     );
     // The whole trail is exported and read elsewhere, without a server or a configuration.
     let exported = place.path("trail.jsonl").display().to_string();
-    audit(&["export", "-o", &exported]).expect_status(0);
-    audit(&["export", "-o", &exported]).expect_status(125);
+    audit(&["export", "--file", &exported]).expect_status(0);
+    audit(&["export", "--file", &exported]).expect_status(125);
     let key = place.path("audit.db.key.pub").display().to_string();
     let elsewhere = |args: &[&str]| {
         run(peal_tests::peal(["audit"])
@@ -283,14 +283,14 @@ async fn journal_written_by_others_is_reported_and_not_taken_over() {
     let verify =
         |args: &[&str]| run(peal_tests::peal(["audit", "verify", "--config", &config]).args(args));
     let said = |args: &[&str]| verify(args).expect_status(0).stdout;
-    assert!(!said(&[]).contains("journal") && said(&["--json"]).contains("\"waiting\":null"));
+    assert!(!said(&[]).contains("journal") && said(&["-o", "json"]).contains("\"waiting\":null"));
     put(&place.path("audit.db-tail"), [1; 600]);
     assert!(
         said(&[]).contains(
             "note: 0 more records (600 bytes) wait in the journal and are not sealed yet"
         )
     );
-    assert!(said(&["--json"]).contains("\"waiting\":{\"bytes\":600,\"records\":0}"));
+    assert!(said(&["-o", "json"]).contains("\"waiting\":{\"bytes\":600,\"records\":0}"));
     std::fs::set_permissions(
         place.path("audit.db-tail"),
         std::os::unix::fs::PermissionsExt::from_mode(0o600),

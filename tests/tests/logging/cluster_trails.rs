@@ -63,7 +63,7 @@ impl Node {
 
     /// Returns the state of a node, and the contradictions of its trail.
     fn state_of(&self, name: &str, status: i32) -> (String, Vec<String>) {
-        let told = self.verify(&["--json"]).expect_status(status).stdout;
+        let told = self.verify(&["-o", "json"]).expect_status(status).stdout;
         let told: Value = serde_json::from_str(&told).unwrap();
         let mut nodes = told["nodes"].as_array().unwrap().iter();
         let node = nodes.find(|node| node["node"] == name).unwrap();
@@ -76,7 +76,7 @@ impl Node {
 
 /// Returns the value of a metric with one sample.
 fn metric(daemon: &Daemon, name: &str) -> Value {
-    let told = daemon.ask(&["stats", "--json"]).stdout;
+    let told = daemon.ask(&["stats", "-o", "json"]).stdout;
     let told: Value = serde_json::from_str(&told).unwrap();
     let mut families = told["families"].as_array().unwrap().iter();
     let family = families.find(|one| one["name"] == name);

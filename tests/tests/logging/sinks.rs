@@ -325,7 +325,8 @@ fn message_reaches_each_named_channel_and_forges_nothing() {
         .log(
             pid,
             &[
-                "--json",
+                "-o",
+                "json",
                 "--channel",
                 "email",
                 "--channel",
@@ -370,7 +371,7 @@ fn message_reaches_each_named_channel_and_forges_nothing() {
         daemon.tell(&["reload"]).contains("[[sink]]"),
         "only the next start takes it"
     );
-    let stats = daemon.tell(&["stats", "--json"]);
+    let stats = daemon.tell(&["stats", "-o", "json"]);
     assert!(
         stats.contains("peal_sink_delivered") && stats.contains("\"sink\": \"mail\""),
         "{stats}"
@@ -668,7 +669,7 @@ fn job_record_lists_events_and_logs_in_time_order() {
         "{datastore}"
     );
 
-    let json = run(peal(["job", "record", &job, "--json", "--config"]).arg(&config))
+    let json = run(peal(["job", "record", &job, "-o", "json", "--config"]).arg(&config))
         .expect_status(0)
         .stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -860,7 +861,7 @@ fn mail_of_one_user_leaves_room_and_turns_for_others() {
             "job", "register", &job, "-n", "1", "--uid", &uid, "--gid", &uid,
         ]);
     }
-    let status = daemon.tell(&["status", "--json"]);
+    let status = daemon.tell(&["status", "-o", "json"]);
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let uri = status["uri"].as_str().unwrap();
     let send = |uid: u32, subject: &str| {

@@ -181,7 +181,7 @@ async fn exported_metrics_equal_those_of_stats() {
         raise(&client).await;
     }
     let stats = || -> serde_json::Value {
-        serde_json::from_str(&server.tell(&["stats", "--json"])).unwrap()
+        serde_json::from_str(&server.tell(&["stats", "-o", "json"])).unwrap()
     };
     // These do not change while the server is idle.
     until("the exported numbers equal those of stats", || {
@@ -248,7 +248,7 @@ fn family<'a>(stats: &'a serde_json::Value, name: &str) -> Option<&'a serde_json
     families.iter().find(|family| family["name"] == name)
 }
 
-/// Returns the samples of a family in the output of `peal stats --json`.
+/// Returns the samples of a family in the output of `peal stats -o json`.
 fn wanted(family: &serde_json::Value) -> BTreeMap<Attributes, f64> {
     let sample = |sample: &serde_json::Value| {
         let labels = sample["labels"].as_object().into_iter().flatten();
@@ -420,7 +420,7 @@ async fn server_without_collector_serves_and_warns_once() {
     }
     let failures = || -> u64 {
         let stats: serde_json::Value =
-            serde_json::from_str(&server.tell(&["stats", "--json"])).unwrap();
+            serde_json::from_str(&server.tell(&["stats", "-o", "json"])).unwrap();
         let family = family(&stats, "peal_telemetry_export_failures").unwrap();
         family["samples"][0]["value"].as_u64().unwrap()
     };

@@ -381,7 +381,7 @@ async fn modules_are_disabled_enabled_rolled_back_across_restarts() {
     );
     let shown = daemon.tell(&["module", "list"]);
     assert!(
-        shown.starts_with("MODULE          STATE   OWNER  ROLES"),
+        shown.starts_with("module          state   owner  roles"),
         "{shown}"
     );
     assert!(

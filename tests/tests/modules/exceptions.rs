@@ -231,7 +231,7 @@ fn in_a_job(component: &Path, told: &[&str]) {
             .expect_status(0)
             .stdout
     };
-    let record = list(&["list", "--kind", "call", "--module", "throws", "--json"]);
+    let record = list(&["list", "--kind", "call", "--module", "throws", "-o", "json"]);
     let failed = record
         .lines()
         .find(|line| line.contains("the call failed: "))

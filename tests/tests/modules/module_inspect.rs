@@ -10,7 +10,7 @@ use std::{
 };
 
 fn inspect(args: &[&str], component: &Path) -> (Value, i32) {
-    let done = run(peal(["module", "inspect", "--json"])
+    let done = run(peal(["module", "inspect", "-o", "json"])
         .args(args)
         .arg(component));
     (

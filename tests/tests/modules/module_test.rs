@@ -121,7 +121,8 @@ fn differences_are_shown_and_counted() {
     );
 
     let (_dir, file) = cases(wrong);
-    let done = module(&["test", text(&guest("same-user")), text(&file), "--json"]).expect_status(1);
+    let done =
+        module(&["test", text(&guest("same-user")), text(&file), "-o", "json"]).expect_status(1);
     let files: Value = serde_json::from_str(&done.stdout).unwrap();
     let [right, wrong] = [0, 1].map(|at| &files[0]["cases"][at]);
     assert_eq!((&right["ok"], &wrong["ok"]), (&true.into(), &false.into()));
@@ -384,7 +385,7 @@ pub(super) fn record(place: &Place, daemon: &Daemon, to: &Path) {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
-    let mut watch = event(&["watch", "-3001", "--json", "--count", "1"]);
+    let mut watch = event(&["watch", "-3001", "-o", "json", "--count", "1"]);
     let mut child = watch.stdout(fs::File::create(to).unwrap()).spawn().unwrap();
     let notify = ["notify", "-3001", "--range", "namespace"];
     let infos = [
@@ -407,7 +408,8 @@ fn duration_of_calls_is_measured() {
         text(&guest("same-user")),
         "--calls",
         "50",
-        "--json",
+        "-o",
+        "json",
     ])
     .expect_status(0);
     let measured: Value = serde_json::from_str(&done.stdout).unwrap();
@@ -510,7 +512,7 @@ fn bench_of_no_finished_call_shows_no_time() {
         "{}",
         done.stdout
     );
-    let json = module(&["bench", text(&spin), "--call-time", "5ms", "--json"])
+    let json = module(&["bench", text(&spin), "--call-time", "5ms", "-o", "json"])
         .expect_status(1)
         .stdout;
     let measured: Value = serde_json::from_str(&json).unwrap();
@@ -621,8 +623,15 @@ fn cold_python_module_shows_a_message_while_it_compiles() {
 #[test]
 fn fuel_is_the_same_every_time() {
     let fuel = || {
-        let done =
-            module(&["bench", text(&guest("report")), "--calls", "5", "--json"]).expect_status(0);
+        let done = module(&[
+            "bench",
+            text(&guest("report")),
+            "--calls",
+            "5",
+            "-o",
+            "json",
+        ])
+        .expect_status(0);
         serde_json::from_str::<Value>(&done.stdout).unwrap()["cases"][0]["fuel"]
             .as_u64()
             .unwrap()

@@ -93,7 +93,7 @@ fn repeated_event_raises_the_configured_event() {
     let mut watch = event(
         &place,
         &daemon,
-        &["watch", "-3100", "--json", "--count", "1"],
+        &["watch", "-3100", "-o", "json", "--count", "1"],
     )
     .spawn()
     .unwrap();

@@ -99,7 +99,7 @@ fn node_with_repeated_event_is_drained_until_released() {
             .env_remove("PMIX_SERVER_URI");
         command
     };
-    let mut watch = event(&["watch", "-3200", "--json", "--count", "1"]);
+    let mut watch = event(&["watch", "-3200", "-o", "json", "--count", "1"]);
     let mut watch = watch
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -260,7 +260,7 @@ async fn unsigned_site_module_is_refused_and_old_set_stays() {
     refuses("which is not trusted (modules.trusted_keys)").await;
     fs::remove_file(signature(&component)).unwrap();
     refuses("it is not signed").await;
-    let stats = daemon.tell(&["stats", "--json"]);
+    let stats = daemon.tell(&["stats", "-o", "json"]);
     let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
     let refused = stats["families"]
         .as_array()

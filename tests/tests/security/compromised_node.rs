@@ -166,13 +166,13 @@ fn meet(runtime: &Runtime, procs: [&Client; 2]) {
 
 /// Returns the place of a server in its cluster.
 fn cluster(daemon: &Daemon) -> Json {
-    let status: Json = serde_json::from_str(&daemon.ask(&["status", "--json"]).stdout).unwrap();
+    let status: Json = serde_json::from_str(&daemon.ask(&["status", "-o", "json"]).stdout).unwrap();
     status["cluster"].clone()
 }
 
 /// Returns the number of messages that a server has refused.
 fn refused(daemon: &Daemon) -> u64 {
-    let stats: Json = serde_json::from_str(&daemon.tell(&["stats", "--json"])).unwrap();
+    let stats: Json = serde_json::from_str(&daemon.tell(&["stats", "-o", "json"])).unwrap();
     let mut families = stats["families"].as_array().unwrap().iter();
     let family = families.find(|family| family["name"] == "peal_server_messages_refused");
     family.unwrap()["samples"][0]["value"].as_u64().unwrap()
@@ -256,7 +256,7 @@ fn key_of_a_node_gives_nothing_of_others() {
     });
     daemon.tell(&["stop"]);
     daemon.ends();
-    let mut list = peal(["audit", "list", "-n", "0", "--json", "--from"]);
+    let mut list = peal(["audit", "list", "-n", "0", "-o", "json", "--from"]);
     let listed = run(list.arg(place.path("audit.db")))
         .expect_status(0)
         .stdout;

@@ -86,7 +86,7 @@ impl TenantServer {
 
     /// Raises an event about the job of a user, as that user.
     fn raise(&self, uid: u32) -> Command {
-        let listed = self.daemon.tell(&["status", "--json"]);
+        let listed = self.daemon.tell(&["status", "-o", "json"]);
         let status: Value = serde_json::from_str(&listed).unwrap();
         let uri = status["uri"].as_str().unwrap().to_owned();
         let about = format!("PMIX_EVENT_AFFECTED_PROC={}:0", job(uid));
@@ -99,7 +99,7 @@ impl TenantServer {
     fn watch(&self) -> impl Iterator<Item = Value> + use<> {
         let mut watching = self
             .daemon
-            .verb(&["event", "watch", "--json"])
+            .verb(&["event", "watch", "-o", "json"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -271,7 +271,7 @@ fn processor_time_and_records_are_shown_for_each_user() {
     let audit = format!("[audit]\npath = {path:?}\non_failure = \"deny\"\n");
     let server = TenantServer::start(&audit, ["loop-forever", "echo"]);
     let held = |caller: u32, uid: u32, resource: &str| -> Option<u64> {
-        let mut stats = server.daemon.verb(&["stats", "--by-user", "--json"]);
+        let mut stats = server.daemon.verb(&["stats", "--by-user", "-o", "json"]);
         let printed = run(stats.uid(caller).gid(caller).current_dir("/"))
             .expect_status(0)
             .stdout;
@@ -318,7 +318,7 @@ fn events_beyond_share_of_one_user_delay_no_other() {
     flood.args(["raise-about", address, &job(first), "64", "16384"]);
     flood.uid(first).gid(first).current_dir("/");
     run(&mut flood).expect_status(0);
-    let listed = daemon.tell(&["stats", "--by-user", "--json"]);
+    let listed = daemon.tell(&["stats", "--by-user", "-o", "json"]);
     let told: Value = serde_json::from_str(&listed).unwrap();
     let refused = |uid: u32| {
         let users = told["users"].as_array().unwrap().iter();

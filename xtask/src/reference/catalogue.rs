@@ -81,7 +81,8 @@ fn listed(root: &Path) -> Result<BTreeMap<String, ListedModule>> {
         "module",
         "list",
         "--available",
-        "--json",
+        "-o",
+        "json",
         "--from",
         "target/guests",
     ];

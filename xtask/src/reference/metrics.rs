@@ -1,4 +1,4 @@
-//! Reference page of metrics, from `peal stats --json` of a server that measures everything: it has
+//! Reference page of metrics, from `peal stats -o json` of a server that measures everything: it has
 //! a store, an audit trail, sinks, a cluster, a collector, and a module that reaches a limit.
 use super::cell;
 use crate::command::run_quietly;
@@ -40,7 +40,7 @@ pub fn page(root: &Path) -> Result<String> {
         families.len()
     );
     let mut page = String::from(
-        "# Metrics\n\nGenerated from a server's `peal stats --json` by `cargo xtask docs`. `metrics.listen` serves the same numbers to Prometheus, as OpenMetrics: \
+        "# Metrics\n\nGenerated from a server's `peal stats -o json` by `cargo xtask docs`. `metrics.listen` serves the same numbers to Prometheus, as OpenMetrics: \
          counters end in `_total` there. Metrics of the store, the audit trail, sinks, the cluster and telemetry exist where these are configured.\n\n\
          | metric | kind | unit | labels | meaning |\n|---|---|---|---|---|\n",
     );
@@ -130,13 +130,17 @@ impl ReferenceServer {
         let mut is_raised = false;
         loop {
             // This fails until the server listens.
-            let stats = run_quietly(&mut command(&self.program, &self.dir, &["stats", "--json"]));
+            let stats = run_quietly(&mut command(
+                &self.program,
+                &self.dir,
+                &["stats", "-o", "json"],
+            ));
             let failure = match stats {
                 Ok(text) => {
                     let stats: Value =
                         serde_json::from_str(&text).context("invalid output of `peal stats`")?;
                     let families = stats.get("families").and_then(Value::as_array);
-                    let families = families.context("`peal stats --json` has no `families`")?;
+                    let families = families.context("`peal stats -o json` has no `families`")?;
                     if families.iter().any(is_limit_hit) {
                         return Ok(families.clone());
                     }

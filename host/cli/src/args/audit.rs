@@ -1,11 +1,12 @@
 //! Command line of `peal audit`.
 use super::{
-    ConfigArgs,
+    ConfigArgs, FactFormats, OutputArgs, SortArgs, StreamFormats, TableFormats,
     cluster::{node_name, seconds},
     number::whole,
+    selection::user,
 };
+use crate::audit::RecordSummary;
 use clap::{Args as ClapArgs, Subcommand};
-use nix::unistd::User;
 use peal_audit::{OUTCOMES, kind};
 use peal_config::{nearest, words};
 use peal_model::NodeName;
@@ -55,7 +56,7 @@ pub enum AuditCommand {
 const LIST_EXAMPLES: &str = "\
 Examples:
   peal audit list --kind decision --outcome denied --since 1h
-  peal audit list --module quota --user alice --json
+  peal audit list --module quota --user alice -o json
   peal audit list --from trail.jsonl --job job-7@node1";
 
 const VERIFY_NOTES: &str = "\
@@ -72,7 +73,7 @@ with --trails. A copy must be later than the seals: stop the server, or export.
 Examples:
   peal audit verify --config /etc/peal/peal.toml
   peal audit verify --from trail.jsonl --key audit.key.pub --checkpoints /mnt/log/peal.checkpoints
-  peal audit verify --cluster --json | jq -r '.nodes[] | select(.state != \"intact\").node'
+  peal audit verify --cluster -o json | jq -r '.nodes[] | select(.state != \"intact\").node'
   peal audit verify --cluster --trails /mnt/trails --node n1 --node n2";
 
 const REPLAY_EXAMPLES: &str = "\
@@ -138,9 +139,12 @@ pub struct AuditList {
     /// List the latest N records at most; 0 for all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole(0..=u32::MAX))]
     pub most: u32,
-    /// Print all data of each record as a line of JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<TableFormats>,
+    /// Order of the records.
+    #[command(flatten)]
+    pub order: SortArgs<RecordSummary>,
 }
 
 /// `peal audit show`.
@@ -152,9 +156,9 @@ pub struct AuditShow {
     /// Source of the records.
     #[command(flatten)]
     pub source: AuditSource,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 /// `peal audit export`.
@@ -167,8 +171,8 @@ pub struct AuditExport {
     #[command(flatten)]
     pub filter: AuditFilter,
     /// Write to FILE, which must not exist; default: standard output
-    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    pub output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
 }
 
 /// `peal audit verify`.
@@ -202,9 +206,9 @@ pub struct AuditVerify {
     /// Wait for answers of nodes for SECONDS at most
     #[arg(long, value_name = "SECONDS", requires = "cluster", default_value = "60", value_parser = seconds)]
     pub timeout: Duration,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 /// `peal audit stats`.
@@ -216,9 +220,9 @@ pub struct AuditStats {
     /// Selection of the records.
     #[command(flatten)]
     pub filter: AuditFilter,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 /// `peal audit replay`.
@@ -239,9 +243,9 @@ pub struct AuditReplay {
     /// Show N differences at most; all are counted
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = whole(0..=u64::MAX))]
     pub most: u64,
-    /// Print each call as a line of JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<StreamFormats>,
 }
 
 /// `peal audit report`.
@@ -313,20 +317,6 @@ fn outcome(text: &str) -> Result<String, String> {
         }
     };
     Ok(format!("{word}:{detail}"))
-}
-
-/// Parses a user: a number, or a name that the system knows.
-fn user(text: &str) -> Result<u32, String> {
-    if let Ok(uid) = text.parse() {
-        return Ok(uid);
-    }
-    match User::from_name(text) {
-        Ok(Some(user)) => Ok(user.uid.as_raw()),
-        Ok(None) => Err(format!(
-            "there is no user {text:?} here; name an existing user or give a number"
-        )),
-        Err(error) => Err(format!("user {text:?} cannot be looked up: {error}")),
-    }
 }
 
 /// Parses a time to milliseconds since the epoch.

@@ -1,5 +1,5 @@
 //! Command lines of `peal cluster`.
-use super::ConfigArgs;
+use super::{ConfigArgs, ListFormats, OutputArgs};
 use clap::{Args as ClapArgs, Subcommand};
 use peal_config::{NatsAddress, NatsAddressError};
 use peal_model::{ClusterName, ClusterNameError, NodeName};
@@ -31,7 +31,7 @@ accepts the node.
 
 Examples:
   peal cluster status --config /etc/peal/peal.toml
-  peal cluster status --json | jq -r '.nodes[].node'";
+  peal cluster status -o json | jq -r '.nodes[].node'";
 
 /// `peal cluster`.
 #[derive(Subcommand)]
@@ -123,7 +123,7 @@ pub struct ClusterStatus {
     /// Configuration with the cluster.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<ListFormats>,
 }

@@ -1,7 +1,11 @@
 //! Command line of `peal ctl`.
-use super::ToolArgs;
+use super::{
+    ConfirmArgs, DryRunArgs, FactFormats, OutputArgs, SortArgs, StateArgs, TableFormats, ToolArgs,
+};
+use crate::completion;
 use clap::{Args as ClapArgs, Subcommand};
-use peal_client::{CheckpointMethod, Preemption};
+use clap_complete::ArgValueCandidates;
+use peal_client::{CheckpointMethod, ControlStatus, Preemption};
 use peal_config::words::{self, TargetKeywords};
 use peal_model::{Info, Status};
 use rustix::process::Signal;
@@ -21,10 +25,10 @@ pub enum CtlCommand {
     Signal(CtlSignal),
     /// Terminate procs, and kill those that still run after run.grace_ms
     #[command(after_help = TARGETS)]
-    Terminate(CtlAct),
+    Terminate(CtlEnd),
     /// Kill procs and their descendants
     #[command(after_help = TARGETS)]
-    Kill(CtlAct),
+    Kill(CtlEnd),
     /// Make procs save their state
     ///
     /// The procs must have declared a method (PMIX_JOB_CTRL_CHECKPOINT_METHOD), unless --event or
@@ -66,8 +70,9 @@ the connection was lost.
 Examples:
   peal ctl pause solver && peal ctl resume solver
   peal ctl signal USR1 solver:0-3,7
+  peal ctl kill --dry-run solver
   peal ctl checkpoint night.1 solver --wait --timeout 10m
-  peal ctl status --json | jq '.[].state'";
+  peal ctl status -o json | jq '.[].state'";
 
 const TARGETS: &str = "\
 A target is a job (solver or solver:*), one proc (solver:0) or several procs (solver:0-3,7).";
@@ -89,16 +94,13 @@ pub struct CtlOptions {
     /// execute the request later
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub timeout: Option<Duration>,
-    /// Print the result as a line of JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
-/// `peal ctl pause`, `resume`, `terminate` and `kill`.
+/// `peal ctl pause` and `resume`.
 #[derive(ClapArgs)]
 pub struct CtlAct {
     /// Target of the request: a job, a proc or several procs
-    #[arg(value_name = "TARGET", required = true, value_parser = words::targets)]
+    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "TARGET", required = true, value_parser = words::targets)]
     pub targets: Vec<TargetKeywords>,
     /// Name the request ID, for status queries and cancellation
     #[arg(long, value_name = "ID")]
@@ -113,6 +115,23 @@ pub struct CtlAct {
     /// Options of all requests.
     #[command(flatten)]
     pub options: CtlOptions,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
+}
+
+/// `peal ctl terminate` and `kill`.
+#[derive(ClapArgs)]
+pub struct CtlEnd {
+    /// Targets of the request.
+    #[command(flatten)]
+    pub act: CtlAct,
+    /// Confirmation.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
 }
 
 /// `peal ctl signal`.
@@ -170,6 +189,9 @@ pub struct CtlRestart {
     /// Targets of the request.
     #[command(flatten)]
     pub act: CtlAct,
+    /// Confirmation.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
 }
 
 /// `peal ctl preempt`.
@@ -187,13 +209,16 @@ pub struct CtlPreempt {
     /// Targets of the request.
     #[command(flatten)]
     pub act: CtlAct,
+    /// Confirmation.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
 }
 
 /// `peal ctl cancel`.
 #[derive(ClapArgs)]
 pub struct CtlCancel {
     /// Names of the requests
-    #[arg(value_name = "ID", required_unless_present = "all")]
+    #[arg(add = ArgValueCandidates::new(completion::requests), value_name = "ID", required_unless_present = "all")]
     pub ids: Vec<String>,
     /// Cancel all of your own requests
     #[arg(long, conflicts_with = "ids")]
@@ -201,13 +226,19 @@ pub struct CtlCancel {
     /// Options of all requests.
     #[command(flatten)]
     pub options: CtlOptions,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal ctl status`.
 #[derive(ClapArgs)]
 pub struct CtlStatus {
     /// Names of the requests; default: all of your own
-    #[arg(value_name = "ID")]
+    #[arg(add = ArgValueCandidates::new(completion::requests), value_name = "ID")]
     pub ids: Vec<String>,
     /// Wait until the requests have ended
     #[arg(long)]
@@ -215,6 +246,15 @@ pub struct CtlStatus {
     /// Options of all requests.
     #[command(flatten)]
     pub options: CtlOptions,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<TableFormats>,
+    /// Selection by state.
+    #[command(flatten)]
+    pub state: StateArgs<ControlStatus>,
+    /// Order of the requests.
+    #[command(flatten)]
+    pub order: SortArgs<ControlStatus>,
 }
 
 /// Signals with names. Real-time signals have numbers only.

@@ -1,5 +1,5 @@
 //! Arguments of `peal doctor`.
-use super::ServerArgs;
+use super::{FactFormats, OutputArgs, ServerArgs};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ pub(super) const DOCTOR_EXAMPLES: &str = "\
 Examples:
   peal doctor
   peal doctor ./app /usr/bin/srun
-  sudo peal doctor --config /etc/peal/peal.toml --json
+  sudo peal doctor --config /etc/peal/peal.toml -o json
 
 Exit status: 0 if a server would work, 1 if one of the findings is that it would not.";
 
@@ -21,7 +21,7 @@ pub struct DoctorArgs {
     /// Show which libpmix PROGRAM loads; may be repeated
     #[arg(value_name = "PROGRAM", value_hint = clap::ValueHint::FilePath)]
     pub programs: Vec<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }

@@ -1,9 +1,11 @@
 //! Command lines of `peal event` and `peal chain`.
 use super::{
-    ConfigArgs, ServerArgs,
+    ConfigArgs, DryRunArgs, FactFormats, ListFormats, OutputArgs, ServerArgs, StreamFormats,
     number::{MAX_PID, whole},
 };
+use crate::completion;
 use clap::{Args as ClapArgs, Subcommand};
+use clap_complete::ArgValueCandidates;
 use peal_config::words;
 use peal_model::{Info, Nspace, Proc, Range, Status};
 use peal_wire::ServerUri;
@@ -31,7 +33,7 @@ handlers, LAST_IN_CATEGORY.
 Examples:
   peal chain show
   peal chain show PMIX_ERR_PROC_ABORTED --source solver:0 --range namespace
-  peal chain show -3001 --info PMIX_EVENT_NON_DEFAULT=true --json";
+  peal chain show -3001 --info PMIX_EVENT_NON_DEFAULT=true -o json";
 
 /// `peal chain show`.
 #[derive(ClapArgs)]
@@ -51,9 +53,9 @@ pub struct ChainShow {
     /// Assume an event with this info. Repeat for more infos
     #[arg(long = "info", value_name = "KEY=VALUE", value_parser = words::info, requires = "code")]
     pub infos: Vec<Info>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<ListFormats>,
 }
 
 /// `peal event`.
@@ -94,20 +96,20 @@ Each line contains code, source, range and infos, and after -> the owner, name a
 Examples:
   peal event watch
   peal event watch PMIX_ERR_PROC_ABORTED -3001 --count 1
-  peal event watch --json | jq .code.name
-  peal event watch --cluster --json | jq '[.node, .code.name]'
+  peal event watch -o json | jq .code.name
+  peal event watch --cluster -o json | jq '[.node, .code.name]'
   peal event watch --as-tool --pid 4711";
 
 /// Options that select the server of a tool.
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Clone, Debug, Default)]
 #[group(multiple = false)]
 pub struct ToolArgs {
     /// Connect to the server with process id PID; default: the server that started this process,
     /// else the only one on this node
-    #[arg(long, value_name = "PID", value_parser = whole(1..=MAX_PID))]
+    #[arg(add = ArgValueCandidates::new(completion::server_pids), long, value_name = "PID", value_parser = whole(1..=MAX_PID))]
     pub pid: Option<u32>,
     /// Connect to the server named NSPACE
-    #[arg(long, value_name = "NSPACE", value_parser = words::nspace)]
+    #[arg(add = ArgValueCandidates::new(completion::servers), long, value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Option<Nspace>,
     /// Connect to the server at URI, as in 'peal-1.0;tcp4://127.0.0.1:4711'
     #[arg(long, value_name = "URI")]
@@ -134,9 +136,12 @@ pub struct EventNotify {
     /// for more targets
     #[arg(long = "target", value_name = "NSPACE:RANK", value_parser = words::proc)]
     pub targets: Vec<Proc>,
-    /// Print the event as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal event watch`.
@@ -160,9 +165,9 @@ pub struct EventWatch {
     /// Connect as a tool even if the admin socket can be used
     #[arg(long, conflicts_with_all = ["socket", "cluster"])]
     pub as_tool: bool,
-    /// Print each event as a line of JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<StreamFormats>,
     /// Show the events of all nodes of the cluster, with the key of this node
     #[arg(long, conflicts_with_all = ["pid", "nspace", "uri"])]
     pub cluster: bool,

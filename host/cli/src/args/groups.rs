@@ -1,6 +1,8 @@
 //! Command line of `peal group`.
-use super::ToolArgs;
+use super::{ListFormats, OutputArgs, SortArgs, TableFormats, ToolArgs, UserArgs};
+use crate::{completion, group::ListedGroup};
 use clap::{Args as ClapArgs, Subcommand};
+use clap_complete::ArgValueCandidates;
 
 pub(super) const GROUP_EXAMPLES: &str = "\
 Procs of one or several jobs form groups with PMIx_Group_construct or by invitation
@@ -12,7 +14,7 @@ Exit status: 0 on success; 1 if the group does not exist; 125 if no server was r
 Examples:
   peal group list
   peal group show crew
-  peal group list --json | jq -r '.[] | select(.context_id == 4) | .name'";
+  peal group list -o json | jq -r '.[] | select(.context_id == 4) | .name'";
 
 /// `peal group`.
 #[derive(Subcommand)]
@@ -33,9 +35,15 @@ pub struct GroupList {
     /// Selection of the server.
     #[command(flatten)]
     pub server: ToolArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<TableFormats>,
+    /// Selection by user.
+    #[command(flatten)]
+    pub user: UserArgs,
+    /// Order of the groups.
+    #[command(flatten)]
+    pub order: SortArgs<ListedGroup>,
 }
 
 /// `peal group show`.
@@ -45,9 +53,9 @@ pub struct GroupShow {
     #[command(flatten)]
     pub server: ToolArgs,
     /// Name of the group
-    #[arg(value_name = "NAME")]
+    #[arg(add = ArgValueCandidates::new(completion::groups), value_name = "NAME")]
     pub name: String,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<ListFormats>,
 }

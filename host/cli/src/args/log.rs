@@ -1,5 +1,5 @@
 //! Command line of `peal log`.
-use super::ToolArgs;
+use super::{FactFormats, OutputArgs, ToolArgs};
 use clap::Args as ClapArgs;
 use peal_config::words;
 use peal_core::log;
@@ -58,9 +58,9 @@ pub struct Log {
     /// Add a directive to the request. Repeat for more directives
     #[arg(long = "directive", value_name = "KEY=VALUE", value_parser = words::info)]
     pub directives: Vec<Info>,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
     /// Message to log; default or -: standard input
     #[arg(value_name = "MESSAGE")]
     pub message: Option<String>,

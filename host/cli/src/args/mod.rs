@@ -1,8 +1,10 @@
 //! Command line of `peal`.
 mod attach;
 mod audit;
+mod change;
 mod cluster;
 mod control;
+mod describe;
 mod doctor;
 mod events;
 mod groups;
@@ -10,9 +12,11 @@ mod log;
 mod modules;
 mod monitor;
 mod number;
+mod output;
 mod placement;
 mod registry;
 mod run;
+mod selection;
 mod shipped;
 mod signing;
 mod top;
@@ -23,30 +27,38 @@ pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
 };
+pub use change::{ConfirmArgs, DryRunArgs};
 pub use cluster::{ClusterArgs, ClusterCommand, ClusterDev, ClusterInit, ClusterStatus};
-pub use control::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal, CtlStatus};
+pub use control::{CtlAct, CtlCancel, CtlCommand, CtlEnd, CtlOptions, CtlSignal, CtlStatus};
+pub use describe::{DescribeCommand, DescribeJob, DescribeModule, DescribeRecord};
 pub use doctor::DoctorArgs;
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleAdd, ModuleBench, ModuleCommand, ModuleDeploy, ModuleDev, ModuleDiff,
-    ModuleListArgs, ModuleNameArgs, ModuleRollback, ModuleTest, New,
+    Build, Inspect, ModuleAdd, ModuleBench, ModuleChangeArgs, ModuleCommand, ModuleDeploy,
+    ModuleDev, ModuleDiff, ModuleListArgs, ModuleRollback, ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
+pub use output::{
+    DataFormat, FactFormats, ListFormats, OutputArgs, OutputFormat, StreamFormats, TableFormats,
+};
 pub use registry::{Pull, Push};
 pub use run::{AppArgs, Run, normalize_np};
+pub use selection::{SortArgs, StateArgs, UserArgs};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 pub use top::Top;
 pub use trace::{LogFormat, TraceArgs};
 
+use crate::completion;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use number::{MAX_PID, whole};
 use peal_config::{ConfinementMode, Keyword, SettingOverride, words};
 use peal_model::Nspace;
 use peal_registry::RegistrySettings;
 use peal_sandbox::{CodeReaders, CodeTarget};
-use peal_server::admin::MAX_JOB_SIZE;
+use peal_server::admin::{JobStatus, MAX_JOB_SIZE};
 use std::path::PathBuf;
 
 /// Run PMIx programs whose events are handled by sandboxed WebAssembly components
@@ -62,7 +74,7 @@ pub struct Args {
 }
 
 const EXIT_STATUS: &str = "\
-Place --config, --set, --socket, --pid, --nspace, --uri and --json before or after the command.
+Place --config, --set, --socket, --pid, --nspace, --uri and --output before or after the command.
 
 Exit status:
   0    success; `peal run` and `peal attach` return the status of the job or program instead (128 + N: killed by signal N)
@@ -111,7 +123,7 @@ pub enum PealCommand {
     /// The output includes problems: failed writes to the audit trail or the store, an invalid
     /// configuration that was not applied, quarantined modules, and invalid modules of users. Exit
     /// status: 0 without problems, 1 with problems, 125 if no server answers.
-    Status(QueryArgs),
+    Status(StatusArgs),
     /// Show the metrics of a running server
     Stats(StatsArgs),
     /// Show live what a running server does: jobs, events, chains, denials, sinks and users
@@ -153,13 +165,16 @@ pub enum PealCommand {
     /// Stop a running server immediately
     Stop(ShutdownArgs),
     /// Reload the configuration of a running server
-    Reload(ServerArgs),
+    Reload(ReloadArgs),
     /// Create, test, sign and manage modules
     #[command(subcommand)]
     Module(ModuleCommand),
     /// List, verify, replay and report records of the audit trail
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Describe a module, a job, a denial or an event: everything that is known about it
+    #[command(subcommand, after_help = describe::DESCRIBE_EXAMPLES)]
+    Describe(DescribeCommand),
     /// Check and show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -370,27 +385,47 @@ pub struct ServerArgs {
     pub config: ConfigArgs,
 }
 
-/// `peal status`, `peal stats`, `peal job list`.
+/// `peal status`.
 #[derive(ClapArgs)]
-pub struct QueryArgs {
+pub struct StatusArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
+}
+
+/// `peal job list`.
+#[derive(ClapArgs)]
+pub struct JobListArgs {
+    /// Selection of the server.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<TableFormats>,
+    /// Selection by user.
+    #[command(flatten)]
+    pub user: UserArgs,
+    /// Order of the jobs.
+    #[command(flatten)]
+    pub order: SortArgs<JobStatus>,
 }
 
 /// `peal stats`.
 #[derive(ClapArgs)]
 pub struct StatsArgs {
-    /// Selection of the server and of JSON.
+    /// Selection of the server.
     #[command(flatten)]
-    pub query: QueryArgs,
+    pub at: ServerArgs,
     /// Print what each user holds of limited resources, the share of one user, and refusals. Users
     /// that may not administer the server see their own
     #[arg(long, conflicts_with = "cluster")]
     pub by_user: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
     /// Selection of the cluster.
     #[command(flatten)]
     pub nodes: ClusterArgs,
@@ -405,6 +440,23 @@ pub struct ShutdownArgs {
     /// Wait until the server has exited
     #[arg(long)]
     pub wait: bool,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
+    /// Confirmation.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
+}
+
+/// `peal reload` and `peal module reload`.
+#[derive(ClapArgs)]
+pub struct ReloadArgs {
+    /// Selection of the server.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal job`.
@@ -425,7 +477,7 @@ pub enum JobSubcommand {
     /// Deregister a job that has no connected procs
     Deregister(Deregister),
     /// List the jobs and the states of their procs
-    List(QueryArgs),
+    List(JobListArgs),
     /// Show the record of a job, in the order of time
     ///
     /// The record contains the start and end of the job and its procs, the events that affected it,
@@ -439,14 +491,14 @@ pub enum JobSubcommand {
 #[derive(ClapArgs)]
 pub struct JobRecordArgs {
     /// Name of the job
-    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
     /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
     /// Selection of the cluster.
     #[command(flatten)]
     pub nodes: ClusterArgs,
@@ -473,6 +525,9 @@ pub struct JobRegisterArgs {
     /// Output format.
     #[command(flatten)]
     pub print: EnvironmentArgs,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal job environment`.
@@ -482,7 +537,7 @@ pub struct JobEnvironment {
     #[command(flatten)]
     pub at: ServerArgs,
     /// Name of the job
-    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
     /// Output format.
     #[command(flatten)]
@@ -493,11 +548,11 @@ pub struct JobEnvironment {
 #[derive(ClapArgs)]
 pub struct EnvironmentArgs {
     /// Print only the environment of RANK, as lines for `env`
-    #[arg(long, value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
+    #[arg(long, value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1), conflicts_with = "output")]
     pub rank: Option<u32>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "rank")]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 const STARTED_EXAMPLES: &str = "\
@@ -511,7 +566,7 @@ pub struct JobStartedArgs {
     #[command(flatten)]
     pub at: ServerArgs,
     /// Name of the job
-    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
     /// Rank of the proc
     #[arg(value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
@@ -519,6 +574,9 @@ pub struct JobStartedArgs {
     /// Process id
     #[arg(value_name = "PID", value_parser = whole(1..=MAX_PID))]
     pub pid: u32,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal job deregister`.
@@ -528,8 +586,11 @@ pub struct Deregister {
     #[command(flatten)]
     pub at: ServerArgs,
     /// Name of the job
-    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal config`.
@@ -585,9 +646,9 @@ pub struct ConfigCheckArgs {
     /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Print the result, the files, and each problem with its position as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 /// `peal config show`.
@@ -596,7 +657,7 @@ pub struct ConfigShowArgs {
     /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }

@@ -1,20 +1,24 @@
 //! Command line of `peal module`.
 use super::{
-    ConfigArgs, QueryArgs, ServerArgs,
+    ConfigArgs, DryRunArgs, FactFormats, OutputArgs, ReloadArgs, ServerArgs, SortArgs, StateArgs,
+    TableFormats, UserArgs,
     control::time,
     number::whole,
     registry::{PULL_HELP, PUSH_HELP, Pull, Push},
     shipped,
     signing::{KEYGEN_HELP, Keygen, PasswordArgs, SIGN_HELP, Sign, VERIFY_HELP, Verify},
 };
+use crate::completion;
 use clap::{
     Args as ClapArgs, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use clap_complete::ArgValueCandidates;
 use peal_build::Language;
 use peal_config::{Keyword, ModuleOwner};
 use peal_devtools::project;
 use peal_sandbox::Role;
+use peal_server::admin::ModuleStatus;
 use std::{path::PathBuf, time::Duration};
 
 /// `peal module`.
@@ -83,13 +87,13 @@ pub enum ModuleCommand {
     ///
     /// The server also reloads changed files by itself, unless deploy.watch is false. It refuses a
     /// module set with any error, prints the reasons, and keeps the active set.
-    Reload(ServerArgs),
+    Reload(ReloadArgs),
     /// Disable a module of a running server until it is enabled
-    Disable(ModuleNameArgs),
+    Disable(ModuleChangeArgs),
     /// Enable a disabled module of a running server
-    Enable(ModuleNameArgs),
+    Enable(ModuleChangeArgs),
     /// Release a module of a running server from quarantine
-    Reset(ModuleNameArgs),
+    Reset(ModuleChangeArgs),
     /// Show what a shadow would have done, and where that differs from what happened
     ///
     /// A shadow module has mode = "shadow" in its [[module]]. The server calls it on live traffic
@@ -99,7 +103,7 @@ pub enum ModuleCommand {
     ///
     /// This holds for this component, also after a restart where there is a store; write mode =
     /// "active" into its [[module]] to have it there as well.
-    Promote(ModuleNameArgs),
+    Promote(ModuleChangeArgs),
     /// Have a running server run the modules of an earlier version again
     ///
     /// The set contains the components of that version. The command does not change the files; the
@@ -120,29 +124,52 @@ pub enum ModuleCommand {
     Bench(ModuleBench),
 }
 
-/// `peal module disable`, `enable`, `reset` and `promote`.
+/// Module of a running server.
 #[derive(ClapArgs)]
 pub struct ModuleNameArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
     /// Name of the module
-    #[arg(value_name = "NAME")]
+    #[arg(add = ArgValueCandidates::new(completion::modules), value_name = "NAME")]
     pub name: String,
+}
+
+/// `peal module disable`, `enable`, `reset` and `promote`.
+#[derive(ClapArgs)]
+pub struct ModuleChangeArgs {
+    /// Selection of the module.
+    #[command(flatten)]
+    pub named: ModuleNameArgs,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal module list`.
 #[derive(ClapArgs)]
 pub struct ModuleListArgs {
-    /// Selection of the server and of JSON.
+    /// Selection of the server.
     #[command(flatten)]
-    pub query: QueryArgs,
+    pub at: ServerArgs,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<TableFormats>,
     /// List the modules that can be added, with what they are for
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["user", "state", "sort"])]
     pub available: bool,
     /// With --available: list the components in DIR; default: those that ship with Peal
     #[arg(long, value_name = "DIR", requires = "available", value_hint = clap::ValueHint::DirPath)]
     pub from: Option<PathBuf>,
+    /// Selection by the user that owns the modules.
+    #[command(flatten)]
+    pub user: UserArgs,
+    /// Selection by state.
+    #[command(flatten)]
+    pub state: StateArgs<ModuleStatus>,
+    /// Order of the modules.
+    #[command(flatten)]
+    pub order: SortArgs<ModuleStatus>,
 }
 
 const ADD_HELP: &str = "\
@@ -195,9 +222,9 @@ pub struct ModuleDiff {
     /// Selection of the server.
     #[command(flatten)]
     pub named: ModuleNameArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 const TEST_HELP: &str = "\
@@ -216,7 +243,7 @@ docs/src/modules/module-tests.md describes the format.
 Examples:
   peal module test                         # in a project, after `peal module build`
   peal module test mine.wasm tests/*.toml
-  peal event watch --json --count 100 > night.jsonl; peal module test mine.wasm night.jsonl
+  peal event watch -o json --count 100 > night.jsonl; peal module test mine.wasm night.jsonl
   peal module test mine.wasm night.jsonl --write tests/night.toml
   peal module test --debug \"an abort is reported\"     # each call of the host, in order
 
@@ -230,7 +257,7 @@ pub struct ModuleTest {
     /// Component, or directory of a project with one
     #[arg(value_name = "FILE.wasm|DIR", default_value = ".", value_hint = clap::ValueHint::AnyPath)]
     pub component: PathBuf,
-    /// Files of cases, or output of `peal event watch --json`; default: tests/*.toml beside the
+    /// Files of cases, or output of `peal event watch -o json`; default: tests/*.toml beside the
     /// component
     #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
     pub cases: Vec<PathBuf>,
@@ -249,14 +276,14 @@ pub struct ModuleTest {
     pub show_log: bool,
     /// Print only the calls in the case named CASE, with the functions of the host that they called, in
     /// their order
-    #[arg(long, value_name = "CASE", conflicts_with_all = ["json", "show_log", "write"])]
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["output", "show_log", "write"])]
     pub debug: Option<String>,
     /// Write the cases to FILE.toml with the results as expectations, without comments
     #[arg(long, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
     pub write: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 /// `peal module rollback`.
@@ -272,6 +299,9 @@ pub struct ModuleRollback {
     /// its way and end its canary, or return to the previous set
     #[arg(long)]
     pub cluster: bool,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 const DEPLOY_HELP: &str = "\
@@ -288,6 +318,7 @@ are signed. --key signs the settings with the secret key of `peal module keygen`
 Examples:
   peal module add quota --print > quota.toml && peal module deploy quota.toml
   peal module deploy --key site.key --canary 10 quota.toml
+  peal module deploy --dry-run --key site.key quota.toml      # verified as here, and stored nowhere
   peal module deploy --promote
   peal module deploy --quota 90 --timeout 10m quota.toml      # runs when 90% of the nodes are ready
   peal module deploy --remove quota
@@ -327,6 +358,9 @@ pub struct ModuleDeploy {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// Parser of the time of a deployment.
@@ -355,9 +389,9 @@ pub struct ModuleBench {
     /// Abort a call that takes more processor time than TIME (20ms, 2s), from 1ms to 10m
     #[arg(long, value_name = "TIME", value_parser = call_time, default_value = "100ms")]
     pub call_time: Duration,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 /// Parser with the bounds of `limits.call_time_ms`.
@@ -408,7 +442,7 @@ pub struct Build {
 const DEV_HELP: &str = "\
 Examples:
   peal module dev                          # in a project; Ctrl-C ends
-  peal event watch --json --count 100 > night.jsonl; peal module dev . night.jsonl
+  peal event watch -o json --count 100 > night.jsonl; peal module dev . night.jsonl
   peal module dev --shadow /etc/peal/modules.d; peal module diff NAME
 
 A build that fails or a case that fails does not end the command: the next change is built again.
@@ -421,7 +455,7 @@ pub struct ModuleDev {
     /// Directory of the project
     #[arg(value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
     pub dir: PathBuf,
-    /// Outputs of `peal event watch --json`: after each build, shows the answers that changed
+    /// Outputs of `peal event watch -o json`: after each build, shows the answers that changed
     #[arg(value_name = "RECORDING", value_hint = clap::ValueHint::FilePath)]
     pub recordings: Vec<PathBuf>,
     /// Print what the component wrote in each case
@@ -451,12 +485,12 @@ A policy for --policy; all keys are optional, and an absent key restricts nothin
   wit = [\"0.1\"]                            # allowed versions of peal:pmix
   max_size = 1048576                       # maximum size in bytes
   signed_by = [\"RWQf6LRC...\"]              # public keys; the component must be signed by one of them
-docs/src/audit/inspect.md describes the format and the fields of --json.
+docs/src/audit/inspect.md describes the format and the fields of -o json.
 
 Examples:
   peal module inspect quota.wasm
   peal module inspect --scope user quota.wasm
-  peal module inspect --policy ci.toml --json quota.wasm
+  peal module inspect --policy ci.toml -o json quota.wasm
 
 Exit status: 0 on success, 1 if the component violates the policy, 2 if it is not a component that Peal can load, 125 if the
 component or the policy cannot be read.";
@@ -477,7 +511,7 @@ pub struct Inspect {
     /// Check the component against the policy in FILE.toml
     #[arg(long, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
     pub policy: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }

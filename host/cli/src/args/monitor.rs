@@ -1,13 +1,20 @@
 //! Command lines of `peal ps` and `peal monitor`.
-use super::{ClusterArgs, ConfigArgs, ToolArgs, control::time, number::whole};
+use super::{
+    ClusterArgs, ConfigArgs, OutputArgs, SortArgs, StateArgs, StreamFormats, TableFormats,
+    ToolArgs, UserArgs, control::time, number::whole,
+};
+use crate::completion;
+use crate::ps::ProcRow;
 use clap::{Args as ClapArgs, Subcommand};
+use clap_complete::ArgValueCandidates;
 use peal_config::words::{self, TargetKeywords};
 use peal_model::Nspace;
 use std::{path::PathBuf, time::Duration};
 
 pub(super) const PS_EXAMPLES: &str = "\
 Your own jobs are shown; root sees the jobs of all users. A dash marks an unknown value. CPU is in
-percent of one core. Without --pid, --nspace and --uri, the jobs of all servers on this node are shown.
+percent of one core. Without --pid, --nspace and --uri, the jobs of all servers on this node are shown,
+with the name of the server. A server that does not answer is reported and left out.
 
 --cluster reads [cluster] of the configuration and connects with the key of this node, as root or the user
 of its server. It shows the jobs of all users on all nodes whose cluster.viewers names this node, and
@@ -18,9 +25,12 @@ Exit status: 0 on success; 1 if there is no such job; 3 with --cluster if a node
 Examples:
   peal ps
   peal ps solver --watch
-  peal ps --json | jq '.[].procs[].pid'
+  peal ps -o wide
+  peal ps --user alice --state stopped --sort -memory
+  peal ps -o json | jq '.[].procs[].pid'
+  peal ps -o name | xargs -n 1 peal ctl pause
   peal ps --cluster
-  peal ps --cluster --json | jq -r '.[] | select(.failure).node'";
+  peal ps --cluster -o json | jq -r '.[] | select(.failure).node'";
 
 /// `peal ps`.
 #[derive(ClapArgs)]
@@ -29,7 +39,7 @@ pub struct Ps {
     #[command(flatten)]
     pub server: ToolArgs,
     /// Names of the jobs; default: all
-    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
     pub jobs: Vec<Nspace>,
     /// Update the output repeatedly: in place on a terminal, else appended
     #[arg(long, conflicts_with = "cluster")]
@@ -40,9 +50,18 @@ pub struct Ps {
     /// Exit after N updates, with --watch
     #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), requires = "watch")]
     pub count: Option<u64>,
-    /// Print JSON, with --watch one line for each update
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<TableFormats>,
+    /// Selection by user.
+    #[command(flatten)]
+    pub user: UserArgs,
+    /// Selection by the states of procs.
+    #[command(flatten)]
+    pub state: StateArgs<ProcRow>,
+    /// Order of the procs.
+    #[command(flatten)]
+    pub order: SortArgs<ProcRow>,
     /// Selection of the cluster.
     #[command(flatten)]
     pub nodes: ClusterArgs,
@@ -75,7 +94,7 @@ Exit status: 0 on success; 1 if the server refuses; 125 if no server was reached
 Examples:
   peal monitor usage
   peal monitor usage solver:0-3 --rate 5s
-  peal monitor usage --disks --networks --json";
+  peal monitor usage --disks --networks -o json";
 
 const FILE_EXAMPLES: &str = "\
 Exit status: 0 after the alerts; 1 if the server refuses; 125 if no server was reached or the connection was lost.
@@ -91,7 +110,7 @@ pub struct MonitorUsage {
     #[command(flatten)]
     pub server: ToolArgs,
     /// Job or procs, as for peal ctl: solver, solver:0 or solver:0-3,7
-    #[arg(value_name = "TARGET", value_parser = words::targets)]
+    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "TARGET", value_parser = words::targets)]
     pub targets: Vec<TargetKeywords>,
     /// Show the usage of the node
     #[arg(long)]
@@ -108,9 +127,9 @@ pub struct MonitorUsage {
     /// Exit after N updates, with --rate
     #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), requires = "rate")]
     pub count: Option<u64>,
-    /// Print JSON, with --rate one line for each update
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<StreamFormats>,
 }
 
 /// `peal monitor file`.
@@ -140,7 +159,7 @@ pub struct MonitorFile {
     /// Wait for N alerts. The file must be active again between two alerts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=u64::MAX))]
     pub count: u64,
-    /// Print each alert as a line of JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<StreamFormats>,
 }

@@ -1,6 +1,6 @@
 //! Options that may come before or after the command: those that select the server and the
-//! configuration, those of the trace, and `--json`.
-use super::{Args, QueryArgs, ToolArgs, TraceArgs, run::takes_next};
+//! configuration, those of the trace, and the format of the output.
+use super::{Args, OutputArgs, ServerArgs, TableFormats, ToolArgs, TraceArgs, run::takes_next};
 use clap::{Args as _, Command, CommandFactory};
 use std::ffi::{OsStr, OsString};
 
@@ -32,9 +32,8 @@ pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsStrin
 
 /// Returns a command with these options only.
 fn movable() -> Command {
-    TraceArgs::augment_args(ToolArgs::augment_args(QueryArgs::augment_args(
-        Command::new("peal"),
-    )))
+    let server = ToolArgs::augment_args(ServerArgs::augment_args(Command::new("peal")));
+    TraceArgs::augment_args(OutputArgs::<TableFormats>::augment_args(server))
 }
 
 fn is_option_of(command: &Command, word: &OsStr) -> bool {
@@ -42,7 +41,7 @@ fn is_option_of(command: &Command, word: &OsStr) -> bool {
         return false;
     };
     let Some(option) = text.strip_prefix("--") else {
-        return is_flags_of(command, text);
+        return is_flags_of(command, text) || has_value_in(command, text);
     };
     let name = option.split_once('=').map_or(option, |(name, _)| name);
     command
@@ -58,6 +57,14 @@ fn is_flags_of(command: &Command, word: &str) -> bool {
     };
     let letters = word.strip_prefix('-').unwrap_or_default();
     !letters.is_empty() && letters.chars().all(is_flag)
+}
+
+/// Returns true for a short option with a value in the same word or the next one, such as `-ojson`.
+fn has_value_in(command: &Command, word: &str) -> bool {
+    let letter = word.strip_prefix('-').and_then(|rest| rest.chars().next());
+    let mut arguments = command.get_arguments();
+    letter.is_some()
+        && arguments.any(|arg| arg.get_short() == letter && arg.get_action().takes_values())
 }
 
 #[cfg(test)]
@@ -80,12 +87,12 @@ mod tests {
                 "peal run --log-format json -np 2 true",
             ),
             (
-                "peal --config=FILE --json status",
-                "peal status --config=FILE --json",
+                "peal --config=FILE -o json status",
+                "peal status --config=FILE -o json",
             ),
             (
-                "peal --socket S job --set a=b list --json",
-                "peal job list --socket S --set a=b --json",
+                "peal -oyaml --socket S job --set a=b list --output=json",
+                "peal job list -oyaml --socket S --set a=b --output=json",
             ),
             (
                 "peal --config run run -n 2 prog --config x",

@@ -26,7 +26,7 @@ digest, by which a [[module]] pins it.
 
 Examples:
   peal module pull oci://registry.example/site/quota:1.2.0   # writes quota.wasm, quota.wasm.minisig
-  peal module pull --output new.wasm oci://registry.example/site/quota:1.2.0@sha256:9f86d08...
+  peal module pull --file new.wasm oci://registry.example/site/quota:1.2.0@sha256:9f86d08...
   peal module verify quota.wasm && peal module inspect quota.wasm
   sudo -u peal peal module pull --store oci://registry.example/site/quota:1.2.0@sha256:9f86d08...";
 
@@ -62,7 +62,7 @@ pub struct Pull {
     pub reference: ArtifactReference,
     /// Write the component to FILE.wasm, which must not exist; default: the last part of the name
     #[arg(long, value_name = "FILE.wasm", value_hint = clap::ValueHint::FilePath, conflicts_with = "store")]
-    pub output: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     /// Put the artefact into the store of this site's server, which then fetches nothing. Run the
     /// command as the user of the server
     #[arg(long)]

@@ -1,5 +1,5 @@
 //! Command line of `peal top`.
-use super::{ConfigArgs, ToolArgs, control::time};
+use super::{ConfigArgs, FactFormats, OutputArgs, ToolArgs, control::time};
 use clap::Args as ClapArgs;
 use std::{path::PathBuf, time::Duration};
 
@@ -20,7 +20,7 @@ Examples:
   peal top --every 5s
   peal top --pid 4711
   peal top --once
-  peal top --once --json | jq '.codes[] | select(.per_second > 100).code.name'";
+  peal top --once -o json | jq '.codes[] | select(.per_second > 100).code.name'";
 
 /// `peal top`.
 #[derive(ClapArgs)]
@@ -40,7 +40,7 @@ pub struct Top {
     /// Print one snapshot as text and exit. It takes one interval, since rates need two reports
     #[arg(long)]
     pub once: bool,
-    /// Print the snapshot as JSON
-    #[arg(long, requires = "once")]
-    pub json: bool,
+    /// Format of the snapshot.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }

@@ -1,6 +1,6 @@
 //! `peal audit verify --cluster`: audit trails of all nodes, compared with the seals of their cluster.
 use crate::{
-    args::AuditVerify,
+    args::{AuditVerify, OutputFormat},
     cluster::{
         NodeReply, NodeRequest, TrailState,
         nodes::{self, SILENT},
@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::Write,
     path::Path,
     process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -61,13 +60,10 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             node::as_tool(of_nodes(&access, &selection, args.timeout))?
         }
     };
-    let mut out = output::stdout();
-    if args.json {
-        writeln!(out, "{}", as_json(&trails))?;
-    } else {
-        out.write_all(as_text(&trails).as_bytes())?;
-    }
-    out.flush()?;
+    output::print(&match args.format.output {
+        OutputFormat::Data(form) => form.document(&as_json(&trails))?,
+        _ => as_text(&trails),
+    })?;
     Ok(exit_status(&trails))
 }
 

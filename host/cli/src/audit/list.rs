@@ -1,9 +1,9 @@
-//! `peal audit list` and `show`: records as tables and as lines of JSON.
+//! `peal audit list` and `show`: records as tables and for programs.
 use super::{filter, open, shown_time};
 use crate::{
-    args::{AuditList, AuditShow},
-    table::{Side, table},
-    units,
+    args::{AuditList, AuditShow, AuditSource, OutputFormat},
+    listing::{ListColumn, ListItem, NONE, listed, names},
+    output, units, users,
 };
 use anyhow::{Context, Result};
 use peal_audit::{AuditEntry, Gist, TrailSource, readable};
@@ -21,25 +21,40 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
         ..filter(args.filter)
     };
     let most = if args.most == 0 { u32::MAX } else { args.most };
-    let rows = source.last(&wanted, most)?;
-    // A program that reads JSON takes each line for a record.
-    if rows.is_empty() && !args.json {
+    let mut rows = source.last(&wanted, most)?;
+    if let Some(order) = &args.order.sort {
+        rows.sort_by(|one, other| {
+            order.compare(&RecordSummary::of(one), &RecordSummary::of(other))
+        });
+    }
+    let format = args.format.output;
+    // A program takes each line for a record.
+    let is_table = matches!(format, OutputFormat::Text | OutputFormat::Wide);
+    if rows.is_empty() && is_table {
         crate::print_line(
             "no record matches; `peal audit stats` lists the jobs, users, modules and outcomes",
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = BufWriter::new(crate::output::stdout());
-    if args.json {
-        for row in &rows {
-            writeln!(out, "{}", whole(row)?)?;
-            // The reader has enough, as `head` does.
-            if out.get_ref().is_closed() {
-                break;
+    let mut out = BufWriter::new(output::stdout());
+    match format {
+        OutputFormat::Data(form) => {
+            for row in &rows {
+                out.write_all(form.record(&whole(row)?)?.as_bytes())?;
+                // The reader has enough, as `head` does.
+                if out.get_ref().is_closed() {
+                    break;
+                }
             }
         }
-    } else {
-        write!(out, "{}", text(&rows))?;
+        OutputFormat::Name => {
+            let numbers = rows.iter().map(|row| row.seq.to_string());
+            out.write_all(names(numbers).as_bytes())?;
+        }
+        _ => {
+            let rows: Vec<RecordSummary> = rows.iter().map(RecordSummary::of).collect();
+            out.write_all(listed(&rows, format).as_bytes())?;
+        }
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -47,18 +62,53 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
 
 pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
-    let row = source
-        .row(args.seq)?
-        .with_context(|| missing(&source, args.seq))?;
-    let mut out = crate::output::stdout();
-    if args.json {
-        writeln!(out, "{}", whole(&row)?)?;
-    } else {
-        write!(out, "{}", text(std::slice::from_ref(&row)))?;
-        serde_json::to_writer_pretty(&mut out, &readable(&row.body)?)?;
-        writeln!(out)?;
-    }
+    let row = record(&source, args.seq)?;
+    let text = match args.format.output {
+        OutputFormat::Data(form) => form.document(&whole(&row)?)?,
+        format => {
+            let body = serde_json::to_string_pretty(&readable(&row.body)?)?;
+            let summary = RecordSummary::of(&row);
+            format!("{}{body}\n", listed(&[summary], format))
+        }
+    };
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a record.
+pub fn record(source: &TrailSource, seq: u64) -> Result<TrailRow> {
+    source.row(seq)?.with_context(|| missing(source, seq))
+}
+
+/// Returns the summary of a record as JSON.
+pub fn summary(row: &TrailRow) -> Value {
+    let RecordSummary {
+        seq,
+        at,
+        kind,
+        module,
+        outcome,
+        uid,
+        job,
+        what,
+        target,
+        by,
+        why,
+        hash: _,
+    } = RecordSummary::of(row);
+    let given = |text: String| (text != NONE).then_some(text);
+    json!({
+        "record": seq, "time": shown_time(at), "kind": kind, "module": given(module), "outcome": given(outcome),
+        "uid": uid, "user": uid.and_then(users::name), "job": given(job), "what": given(what),
+        "targets": given(target), "by": given(by), "why": given(why),
+    })
+}
+
+/// Returns summaries of the last records that match.
+pub fn summaries(source: AuditSource, wanted: &Filter, most: u32) -> Result<Vec<Value>> {
+    let (source, _) = open(source)?;
+    let rows = source.last(wanted, most)?;
+    Ok(rows.iter().map(summary).collect())
 }
 
 fn missing(source: &TrailSource, seq: u64) -> String {
@@ -72,68 +122,71 @@ fn missing(source: &TrailSource, seq: u64) -> String {
     }
 }
 
-/// Formats records as a table.
-fn text(rows: &[TrailRow]) -> String {
-    let left = Side::Left;
-    let right = Side::Right;
-    let head = [
-        ("record", right),
-        ("time", left),
-        ("kind", left),
-        ("outcome", left),
-        ("user", right),
-        ("job", left),
-        ("what", left),
-        ("target", left),
-        ("by", left),
-        ("why", left),
-    ];
-    table(head, &rows.iter().map(cells).collect::<Vec<_>>())
+/// Record in a list. A record that was altered has only the columns that can still be read.
+pub struct RecordSummary {
+    seq: u64,
+    at: u64,
+    kind: String,
+    module: String,
+    outcome: String,
+    uid: Option<u32>,
+    job: String,
+    what: String,
+    target: String,
+    by: String,
+    why: String,
+    hash: String,
 }
 
-/// Returns the cells of a record. A record that was altered has only the columns that can still be
-/// read.
-fn cells(row: &TrailRow) -> [String; 10] {
-    let TrailRow {
-        seq,
-        at,
-        kind,
-        module,
-        job,
-        uid,
-        outcome,
-        body,
-        ..
-    } = row;
-    let gist = match AuditEntry::read(body) {
-        Ok(entry) => entry.gist(module.as_deref()),
-        Err(error) => Gist {
-            why: error.to_string(),
-            ..Gist::default()
-        },
-    };
-    let or_none = |text: String| {
-        if text.is_empty() {
-            "-".to_owned()
-        } else {
-            text
+impl RecordSummary {
+    fn of(row: &TrailRow) -> RecordSummary {
+        let gist = match AuditEntry::read(&row.body) {
+            Ok(entry) => entry.gist(row.module.as_deref()),
+            Err(error) => Gist {
+                why: error.to_string(),
+                ..Gist::default()
+            },
+        };
+        let or_none = |text: &str| if text.is_empty() { NONE } else { text }.to_owned();
+        let given = |text: &Option<String>| or_none(text.as_deref().unwrap_or_default());
+        RecordSummary {
+            seq: row.seq,
+            at: row.at,
+            kind: row.kind.clone(),
+            module: given(&row.module),
+            outcome: given(&row.outcome),
+            uid: row.uid,
+            job: given(&row.job),
+            what: or_none(&gist.what),
+            target: or_none(&gist.procs()),
+            by: or_none(&gist.by),
+            why: or_none(&gist.why),
+            hash: peal_sandbox::Digest(row.hash).to_string(),
         }
-    };
-    let given = |text: &Option<String>| or_none(text.clone().unwrap_or_default());
-    let user = uid.map_or("-".to_owned(), units::user);
-    let (targets, Gist { what, by, why, .. }) = (gist.procs(), gist);
-    [
-        seq.to_string(),
-        shown_time(*at),
-        kind.clone(),
-        given(outcome),
-        user,
-        given(job),
-        or_none(what),
-        or_none(targets),
-        or_none(by),
-        or_none(why),
-    ]
+    }
+}
+
+impl ListItem for RecordSummary {
+    const COLUMNS: &'static [ListColumn<RecordSummary>] = &[
+        ListColumn::<RecordSummary>::number(
+            "record",
+            |record| Some(record.seq as f64),
+            units::count,
+        ),
+        ListColumn::<RecordSummary>::text("time", |record| shown_time(record.at)),
+        ListColumn::<RecordSummary>::text("kind", |record| record.kind.clone()),
+        ListColumn::<RecordSummary>::text("module", |record| record.module.clone()).wide(),
+        ListColumn::<RecordSummary>::text("outcome", |record| record.outcome.clone()),
+        ListColumn::<RecordSummary>::text("user", |record| {
+            record.uid.map_or_else(|| NONE.to_owned(), users::shown)
+        }),
+        ListColumn::<RecordSummary>::text("job", |record| record.job.clone()),
+        ListColumn::<RecordSummary>::text("what", |record| record.what.clone()),
+        ListColumn::<RecordSummary>::text("target", |record| record.target.clone()),
+        ListColumn::<RecordSummary>::text("by", |record| record.by.clone()),
+        ListColumn::<RecordSummary>::text("why", |record| record.why.clone()),
+        ListColumn::<RecordSummary>::text("hash", |record| record.hash.clone()).wide(),
+    ];
 }
 
 /// Returns all fields of a record as JSON.
@@ -152,6 +205,7 @@ fn whole(row: &TrailRow) -> Result<Value> {
     let hash = peal_sandbox::Digest(*hash);
     Ok(json!({
         "seq": seq, "at": at, "time": shown_time(*at), "kind": kind, "module": module, "job": job, "uid": uid,
+        "user": uid.and_then(users::name),
         "outcome": outcome, "entry": readable(body)?, "hash": hash,
     }))
 }

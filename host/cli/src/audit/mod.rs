@@ -6,6 +6,8 @@ mod report;
 mod stats;
 mod verify;
 
+pub use list::{RecordSummary, record, summaries, summary};
+
 use crate::{
     args::{AuditCommand, AuditExport, AuditFilter, AuditSource},
     audit_trail, config, supervisor,
@@ -37,7 +39,7 @@ pub fn run(command: AuditCommand) -> Result<ExitCode> {
 }
 
 /// Opens the source of the records; also returns the path of the key in the configuration.
-fn open(source: AuditSource) -> Result<(TrailSource, Option<PathBuf>)> {
+pub fn open(source: AuditSource) -> Result<(TrailSource, Option<PathBuf>)> {
     if let Some(path) = source.from {
         let trail = supervisor::as_owner_of(&path, || TrailSource::open(&path))??;
         return Ok((trail, None));
@@ -75,7 +77,7 @@ fn filter(filter: AuditFilter) -> Filter {
 fn write(args: AuditExport) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let filter = filter(args.filter);
-    match args.output {
+    match args.file {
         // Not by `output::stdout`, which discards: a long export ends with its reader.
         None => match export(&source, &filter, &mut BufWriter::new(io::stdout().lock())) {
             // The reader has closed the pipe.

@@ -1,6 +1,9 @@
 //! `peal audit replay`.
 use super::{filter, open};
-use crate::{args::AuditReplay, config, plain};
+use crate::{
+    args::{AuditReplay, OutputFormat},
+    config, plain,
+};
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, ReplayResult, Replayed, Replayer, TrailSource, kind};
 use peal_config::{FuelCount, Sandbox};
@@ -56,6 +59,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     let mut replayer = Replayer::new(&source, engine, with);
     let mut summary = Summary::default();
     let mut out = crate::output::stdout();
+    let format = args.format.output;
     let mut failed = Ok(());
     let progress = io::stderr().is_terminal();
     replayer.replay(&wanted, |replayed| {
@@ -66,7 +70,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
         }
         // The replay cannot be stopped from here, so the first write error is kept until its end.
         if failed.is_ok() {
-            failed = summary.add(&mut out, replayed, args.most, args.json);
+            failed = summary.add(&mut out, replayed, args.most, format);
         }
     })?;
     if progress {
@@ -76,7 +80,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     if summary.is_empty() {
         bail!("no call is replayed: {}", why_none(&source, &wanted)?);
     }
-    if !args.json {
+    if !matches!(format, OutputFormat::Data(_)) {
         summary.print(&mut out)?;
     }
     let all_same = summary.differ == 0;
@@ -135,8 +139,8 @@ impl Summary {
         out: &mut impl Write,
         replayed: Replayed,
         most: u64,
-        json: bool,
-    ) -> io::Result<()> {
+        format: OutputFormat,
+    ) -> Result<()> {
         let Replayed {
             seq,
             module,
@@ -163,9 +167,9 @@ impl Summary {
                     .or_default() += 1;
             }
         }
-        if json {
-            let line = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": differences });
-            return writeln!(out, "{line}");
+        if let OutputFormat::Data(form) = format {
+            let call = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": differences });
+            return Ok(out.write_all(form.record(&call)?.as_bytes())?);
         }
         if matches!(outcome, ReplayResult::Differs(_)) && self.differ <= most {
             if self.differ == 1 {

@@ -1,17 +1,20 @@
 //! `peal audit stats`: numbers of records by kind, module, user and job.
 use super::{filter, open};
-use crate::{args::AuditStats, units};
+use crate::{
+    args::{AuditStats, OutputFormat},
+    output, users,
+};
 use anyhow::Result;
 use peal_audit::AuditError;
 use peal_model::counted;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     io::{self, Write},
     process::ExitCode,
 };
 
-#[derive(Default, Serialize)]
+#[derive(Default)]
 struct Stats {
     records: u64,
     bytes: u64,
@@ -20,6 +23,17 @@ struct Stats {
     modules: BTreeMap<String, BTreeMap<String, u64>>,
     users: BTreeMap<u32, u64>,
     jobs: BTreeMap<String, u64>,
+}
+
+impl Stats {
+    fn as_json(&self) -> Value {
+        let user = |(uid, records): (&u32, &u64)| json!({ "uid": uid, "user": users::name(*uid), "records": records });
+        let users: Vec<Value> = self.users.iter().map(user).collect();
+        json!({
+            "records": self.records, "bytes": self.bytes, "kinds": self.kinds, "modules": self.modules,
+            "users": users, "jobs": self.jobs,
+        })
+    }
 }
 
 pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
@@ -45,12 +59,11 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
             .for_each(|job| *stats.jobs.entry(job).or_default() += 1);
         Ok(())
     })?;
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &stats)?;
-        writeln!(out)?;
+    if let OutputFormat::Data(form) = args.format.output {
+        output::print(&form.document(&stats.as_json())?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut out = output::stdout();
     writeln!(
         out,
         "{}, {} of content",
@@ -78,7 +91,7 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         stats
             .users
             .into_iter()
-            .map(|(uid, count)| (units::user(uid), count))
+            .map(|(uid, count)| (users::shown(uid), count))
             .collect(),
     )?;
     part("by job", stats.jobs.into_iter().collect())?;

@@ -1,6 +1,9 @@
 //! `peal audit verify`.
 use super::open;
-use crate::args::AuditVerify;
+use crate::{
+    args::{AuditVerify, OutputFormat},
+    output,
+};
 use anyhow::{Context, Result, bail};
 use peal_audit::{RecoveredRecords, SealPublicKey, Statement, verify};
 use peal_model::counted;
@@ -32,8 +35,8 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         elsewhere.extend(found);
     }
     let verified = verify(&source, &key, &elsewhere)?;
-    let mut out = crate::output::stdout();
-    if args.json {
+    let mut out = output::stdout();
+    if let OutputFormat::Data(form) = args.format.output {
         let findings: Vec<_> = verified
             .findings
             .iter()
@@ -51,7 +54,7 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             "key": key.to_string(), "findings": findings, "begins_after": verified.begins_after, "dropped": dropped,
             "waiting": verified.waiting.map(|waiting| json!({ "records": waiting.records, "bytes": waiting.bytes })),
         });
-        writeln!(out, "{report}")?;
+        out.write_all(form.document(&report)?.as_bytes())?;
     } else {
         let range = match (verified.first, verified.last) {
             (Some(first), Some(last)) => format!(" ({first} to {last})"),

@@ -1,7 +1,9 @@
 //! `peal cluster status`: checks the NATS server of this node's cluster.
 use crate::{
-    args::ClusterStatus,
-    config, node, output, plain,
+    args::{ClusterStatus, OutputFormat},
+    config,
+    listing::names,
+    node, output, plain,
     table::{Side, table},
     units,
     wait_message::WaitMessage,
@@ -11,7 +13,7 @@ use peal_nats::{
     ClusterAccess, ClusterMember, Membership, NatsLink, NatsReport, check_server, read_members,
 };
 use serde_json::{Value, json};
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Message while the stream of members is read, one record for each request.
 const READING: &str = "reading the servers of the cluster";
@@ -22,7 +24,7 @@ const UNFIT: u8 = 1;
 pub fn status(args: ClusterStatus) -> Result<ExitCode> {
     let ClusterStatus {
         config: sources,
-        json,
+        format,
     } = args;
     let settings = config::load_sections(sources, &["cluster"])?.cluster;
     let Some(access) = ClusterAccess::from_settings(&settings, &peal_system::hostname())? else {
@@ -42,16 +44,13 @@ pub fn status(args: ClusterStatus) -> Result<ExitCode> {
     })?;
     drop(waiting);
     let troubles = troubles(&report);
-    let mut out = output::stdout();
-    if json {
-        let value = as_json(&access, &report, members.as_ref(), &troubles);
-        serde_json::to_writer_pretty(&mut out, &value)?;
-        writeln!(out)?;
-    } else {
-        let text = as_text(&access, &report, members.as_ref(), &troubles);
-        out.write_all(text.as_bytes())?;
-    }
-    out.flush()?;
+    output::print(&match format.output {
+        OutputFormat::Data(form) => {
+            form.document(&as_json(&access, &report, members.as_ref(), &troubles))?
+        }
+        OutputFormat::Name => names(members.iter().flat_map(node_names)),
+        _ => as_text(&access, &report, members.as_ref(), &troubles),
+    })?;
     Ok(if troubles.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -128,6 +127,11 @@ fn as_text(
         text += &format!("TROUBLE      {}\n", plain(trouble));
     }
     text
+}
+
+fn node_names(members: &Membership) -> Vec<String> {
+    let members = members.members();
+    members.map(|(_, member)| member.node.to_string()).collect()
 }
 
 /// Formats a line for each server of the cluster.

@@ -5,7 +5,11 @@ mod result;
 mod status;
 
 use crate::{
-    args::{CtlAct, CtlCancel, CtlCommand, CtlOptions, CtlSignal},
+    args::{
+        ConfirmArgs, CtlAct, CtlCancel, CtlCommand, CtlEnd, CtlOptions, CtlSignal, DryRunArgs,
+        OutputFormat,
+    },
+    confirm::{self, UserConsent},
     event, node, tool,
 };
 use anyhow::Result;
@@ -20,6 +24,27 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for requests without a limit.
 const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
+/// Request of the command line.
+struct PlannedControl {
+    control: Control,
+    act: CtlAct,
+    follow: WaitExtent,
+    /// Confirmation; none is asked for what can be undone.
+    confirm: ConfirmArgs,
+}
+
+impl PlannedControl {
+    /// Creates a request that is complete with the reply.
+    fn done(control: Control, act: CtlAct) -> PlannedControl {
+        PlannedControl {
+            control,
+            act,
+            follow: WaitExtent::Done,
+            confirm: ConfirmArgs { yes: true },
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(command: CtlCommand) -> Result<ExitCode> {
     let waits = |wait| {
@@ -31,46 +56,69 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
     };
     // Pausing to killing is complete with the reply. The server only accepts the others, which then
     // take their time.
-    let (control, act, follow) = match command {
-        CtlCommand::Pause(act) => (Control::Pause, act, WaitExtent::Done),
-        CtlCommand::Resume(act) => (Control::Resume, act, WaitExtent::Done),
+    let planned = match command {
+        CtlCommand::Pause(act) => PlannedControl::done(Control::Pause, act),
+        CtlCommand::Resume(act) => PlannedControl::done(Control::Resume, act),
         CtlCommand::Signal(CtlSignal { signal, act }) => {
-            (Control::Signal(signal), act, WaitExtent::Done)
+            PlannedControl::done(Control::Signal(signal), act)
         }
-        CtlCommand::Terminate(act) => (Control::Terminate, act, WaitExtent::Done),
-        CtlCommand::Kill(act) => (Control::Kill, act, WaitExtent::Done),
+        CtlCommand::Terminate(CtlEnd { act, confirm }) => PlannedControl {
+            confirm,
+            ..PlannedControl::done(Control::Terminate, act)
+        },
+        CtlCommand::Kill(CtlEnd { act, confirm }) => PlannedControl {
+            confirm,
+            ..PlannedControl::done(Control::Kill, act)
+        },
         CtlCommand::Checkpoint(args) => {
-            let method = args.method();
-            let follow = waits(args.wait);
-            (
-                Control::Checkpoint {
-                    name: args.name,
-                    method,
-                    timeout: args.completion_timeout,
-                },
-                args.act,
-                follow,
-            )
+            let control = Control::Checkpoint {
+                method: args.method(),
+                name: args.name,
+                timeout: args.completion_timeout,
+            };
+            PlannedControl {
+                follow: waits(args.wait),
+                ..PlannedControl::done(control, args.act)
+            }
         }
-        CtlCommand::Restart(args) => (
-            Control::Restart {
+        CtlCommand::Restart(args) => {
+            let control = Control::Restart {
                 checkpoint: args.checkpoint,
-            },
-            args.act,
-            waits(args.wait),
-        ),
-        CtlCommand::Preempt(args) => (
-            Control::Preempt {
+            };
+            PlannedControl {
+                control,
+                act: args.act,
+                follow: waits(args.wait),
+                confirm: args.confirm,
+            }
+        }
+        CtlCommand::Preempt(args) => {
+            let control = Control::Preempt {
                 action: args.action,
                 grace: args.grace,
-            },
-            args.act,
-            waits(args.wait),
-        ),
+            };
+            PlannedControl {
+                control,
+                act: args.act,
+                follow: waits(args.wait),
+                confirm: args.confirm,
+            }
+        }
         CtlCommand::Cancel(args) => return node::as_tool(cancel(args)),
         CtlCommand::Status(args) => return node::as_tool(status::status(args)),
     };
-    node::as_tool(act_on(control, act, follow))
+    if !planned.act.dry_run.dry_run {
+        let question = || {
+            let targets = planned.act.targets.iter();
+            let targets: Vec<Proc> = targets.flat_map(|targets| targets.0.clone()).collect();
+            let verb = verb(&planned.control);
+            Ok(format!("{verb} {}", described_targets(&targets)))
+        };
+        if planned.confirm.ask(question)? == UserConsent::Declined {
+            return Ok(confirm::declined());
+        }
+    }
+    node::as_tool(act_on(planned))
 }
 
 /// Action after the server's answer.
@@ -102,19 +150,27 @@ fn verb(control: &Control) -> &'static str {
     }
 }
 
-async fn act_on(control: Control, act: CtlAct, follow: WaitExtent) -> Result<ExitCode> {
+async fn act_on(planned: PlannedControl) -> Result<ExitCode> {
+    let PlannedControl {
+        control,
+        act,
+        follow,
+        confirm: _,
+    } = planned;
     let CtlAct {
         targets,
         id,
         mail_to,
         directives: mut more,
         options,
+        format,
+        dry_run,
     } = act;
+    let is_dry = dry_run.dry_run;
     let targets: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
     // A request that is only accepted can be polled by its id alone.
-    let id = id.or_else(|| (follow != WaitExtent::Done).then(|| node::unique("ctl")));
+    let id = id.or_else(|| (follow != WaitExtent::Done && !is_dry).then(|| node::unique("ctl")));
     let what = verb(&control);
-    let json = options.json;
     more.extend((!mail_to.is_empty()).then(|| mail(&mail_to)));
     let request = ControlRequest {
         control,
@@ -125,7 +181,12 @@ async fn act_on(control: Control, act: CtlAct, follow: WaitExtent) -> Result<Exi
     let progress = Progress::default();
     progress.show(format!("{what} {}", described_targets(&targets)));
     let work = async {
-        let outcome = match tool_request.client.control(&targets, request).await {
+        let client = &tool_request.client;
+        if is_dry {
+            let checked = client.check_control(&targets, request).await;
+            return checked.map(CtlResult::checked).or_else(CtlResult::refused);
+        }
+        let outcome = match client.control(&targets, request).await {
             Ok(result) if follow == WaitExtent::Done => CtlResult::done(result),
             Ok(result) => CtlResult::accepted(result),
             Err(error) => CtlResult::refused(error)?,
@@ -142,19 +203,24 @@ async fn act_on(control: Control, act: CtlAct, follow: WaitExtent) -> Result<Exi
         .await
         .unwrap_or_else(|| Ok(CtlResult::late()));
     tool_request.leave().await;
-    outcome?.print(what, id.as_deref(), json)
+    outcome?.print(what, id.as_deref(), format.output)
 }
 
 async fn cancel(args: CtlCancel) -> Result<ExitCode> {
-    let CtlCancel { ids, all, options } = args;
+    let CtlCancel {
+        ids,
+        all,
+        options,
+        format,
+        dry_run,
+    } = args;
     let which: Vec<RequestSelector> = if all {
         vec![RequestSelector::All]
     } else {
         ids.into_iter().map(RequestSelector::Named).collect()
     };
-    let json = options.json;
     let tool_request = ToolRequest::begin(options, WaitExtent::Done).await?;
-    let ended = cancel_each(&tool_request, which, json).await;
+    let ended = cancel_each(&tool_request, which, format.output, dry_run).await;
     tool_request.leave().await;
     ended
 }
@@ -162,7 +228,8 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
 async fn cancel_each(
     tool_request: &ToolRequest,
     which: Vec<RequestSelector>,
-    json: bool,
+    format: OutputFormat,
+    dry_run: DryRunArgs,
 ) -> Result<ExitCode> {
     let progress = Progress::default();
     let mut ended = ExitCode::SUCCESS;
@@ -174,17 +241,20 @@ async fn cancel_each(
         };
         progress.show(format!("cancel {}", id.as_deref().unwrap_or("all")));
         let work = async {
-            let answered = tool_request
-                .client
-                .control(&[], Control::Cancel(which))
-                .await;
+            let client = &tool_request.client;
+            let cancel = Control::Cancel(which);
+            if dry_run.dry_run {
+                let checked = client.check_control(&[], cancel).await;
+                return checked.map(CtlResult::checked).or_else(CtlResult::refused);
+            }
+            let answered = client.control(&[], cancel).await;
             answered.map(CtlResult::done).or_else(CtlResult::refused)
         };
         let outcome = tool_request
             .wait(&progress, work)
             .await
             .unwrap_or_else(|| Ok(CtlResult::late()))?;
-        let one = outcome.print("cancel", id.as_deref(), json)?;
+        let one = outcome.print("cancel", id.as_deref(), format)?;
         // A later success must not hide an earlier failure.
         ended = if one == ExitCode::SUCCESS { ended } else { one };
     }

@@ -1,12 +1,13 @@
 //! Result of a request: as lines for people, as JSON, and as an exit status.
+use crate::{args::OutputFormat, output};
 use anyhow::Result;
 use peal_client::{
     ClientError, ControlState, ControlStatus, JobControlResult, ProcOutcome, reasons,
 };
-use peal_model::{Status, code};
+use peal_model::{Proc, Status, code};
 use peal_server::admin::WatchedStatus;
 use serde::Serialize;
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Exit status of a request that was refused, failed for some procs or did not end well.
 const NOT_DONE: u8 = 1;
@@ -20,6 +21,8 @@ pub enum CtlStatusWord {
     Done,
     /// Accepted, not complete.
     Accepted,
+    /// Checked and not carried out.
+    Checked,
     /// Failed for some procs.
     Partly,
     /// Refused, or failed for all procs.
@@ -35,6 +38,7 @@ impl CtlStatusWord {
         match self {
             CtlStatusWord::Done => "done",
             CtlStatusWord::Accepted => "accepted",
+            CtlStatusWord::Checked => "checked",
             CtlStatusWord::Partly => "partly",
             CtlStatusWord::Refused => "refused",
             CtlStatusWord::Late => "late",
@@ -46,6 +50,7 @@ impl CtlStatusWord {
         match self {
             CtlStatusWord::Done
             | CtlStatusWord::Accepted
+            | CtlStatusWord::Checked
             | CtlStatusWord::Ended(ControlState::Done) => ExitCode::SUCCESS,
             CtlStatusWord::Late => ExitCode::from(LATE),
             CtlStatusWord::Partly | CtlStatusWord::Refused | CtlStatusWord::Ended(_) => {
@@ -65,11 +70,13 @@ pub struct CtlResult {
     not_done: Vec<ProcOutcome>,
     /// Requests that it did not cancel.
     not_cancelled: Vec<ControlStatus>,
+    /// Procs that a checked request would reach.
+    reached: Vec<Proc>,
 }
 
-/// Result in the form of `--json`.
+/// Result for programs.
 #[derive(Serialize)]
-struct CtlJson<'a> {
+struct PrintedResult<'a> {
     request: &'a str,
     id: Option<&'a str>,
     end: &'static str,
@@ -78,9 +85,11 @@ struct CtlJson<'a> {
     not_done: Vec<PrintedProc<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_cancelled: Vec<PrintedRequest<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reached: Vec<String>,
 }
 
-/// Request that was not cancelled, for `--json`.
+/// Request that was not cancelled, for programs.
 #[derive(Serialize)]
 struct PrintedRequest<'a> {
     id: &'a str,
@@ -98,7 +107,7 @@ impl<'a> From<&'a ControlStatus> for PrintedRequest<'a> {
     }
 }
 
-/// Proc for which the request failed, for `--json`.
+/// Proc for which the request failed, for programs.
 #[derive(Serialize)]
 pub struct PrintedProc<'a> {
     proc: String,
@@ -140,6 +149,16 @@ impl CtlResult {
             reasons: reasons(&infos),
             not_done,
             not_cancelled,
+            reached: Vec::new(),
+        }
+    }
+
+    /// Creates the result of a request that was only checked.
+    pub fn checked(result: JobControlResult) -> CtlResult {
+        CtlResult {
+            reached: result.reached(),
+            end: CtlStatusWord::Checked,
+            ..CtlResult::done(result)
         }
     }
 
@@ -160,6 +179,7 @@ impl CtlResult {
                 reasons: reasons(&infos),
                 not_done: ProcOutcome::parse_outcomes(&infos),
                 not_cancelled: ControlStatus::not_cancelled(&infos),
+                reached: Vec::new(),
             }),
             error => Err(error.into()),
         }
@@ -183,27 +203,25 @@ impl CtlResult {
             reasons,
             not_done,
             not_cancelled: Vec::new(),
+            reached: Vec::new(),
         }
     }
 
     /// Creates the result of a request without an answer in time.
     pub fn late() -> CtlResult {
-        let reasons = Vec::new();
-        let not_done = Vec::new();
-        let not_cancelled = Vec::new();
         CtlResult {
             end: CtlStatusWord::Late,
             status: None,
-            reasons,
-            not_done,
-            not_cancelled,
+            reasons: Vec::new(),
+            not_done: Vec::new(),
+            not_cancelled: Vec::new(),
+            reached: Vec::new(),
         }
     }
 
     /// Prints the result: successes to standard output, failures to standard error.
-    pub fn print(&self, request: &str, id: Option<&str>, json: bool) -> Result<ExitCode> {
-        let mut out = crate::output::stdout();
-        if json {
+    pub fn print(&self, request: &str, id: Option<&str>, format: OutputFormat) -> Result<ExitCode> {
+        if let OutputFormat::Data(form) = format {
             let not_done = self.not_done.iter().map(PrintedProc::from).collect();
             let end = self.end.name();
             let status = self.status.map(WatchedStatus::from);
@@ -212,7 +230,7 @@ impl CtlResult {
                 .iter()
                 .map(PrintedRequest::from)
                 .collect();
-            let printed = CtlJson {
+            let printed = PrintedResult {
                 request,
                 id,
                 end,
@@ -220,11 +238,16 @@ impl CtlResult {
                 reasons: &self.reasons,
                 not_done,
                 not_cancelled,
+                reached: self.reached.iter().map(ToString::to_string).collect(),
             };
-            writeln!(out, "{}", serde_json::to_string(&printed)?)?;
+            output::print(&form.record(&printed)?)?;
+        } else if self.end == CtlStatusWord::Checked {
+            let procs: Vec<String> = self.reached.iter().map(ToString::to_string).collect();
+            let what = id.map_or_else(|| procs.join(", "), crate::plain);
+            output::print(&format!("would {request} {what}\n"))?;
         } else if let (Some(id), CtlStatusWord::Accepted | CtlStatusWord::Ended(_)) = (id, self.end)
         {
-            writeln!(out, "{} {}", crate::plain(id), self.end.name())?;
+            output::print(&format!("{} {}\n", crate::plain(id), self.end.name()))?;
         }
         self.complain(request);
         Ok(self.end.exit_code())
@@ -260,6 +283,7 @@ impl CtlResult {
             // Each failure of a partial success was printed above.
             CtlStatusWord::Done
             | CtlStatusWord::Accepted
+            | CtlStatusWord::Checked
             | CtlStatusWord::Partly
             | CtlStatusWord::Ended(ControlState::Done) => return,
             // It failed for all procs, and the reason of each was printed.

@@ -5,20 +5,21 @@ use super::{
     result::{CtlResult, PrintedProc},
 };
 use crate::{
-    args::CtlStatus,
-    table::{Side, table},
+    args::{CtlStatus, OutputFormat},
+    listing::{ListColumn, ListItem, ListSelection, listed, names},
+    output, units,
 };
 use anyhow::Result;
 use peal_client::{ControlState, ControlStatus, ProcOutcome};
 use serde::Serialize;
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Exit status if a request is not kept or has not ended well.
 const NOT_WELL: u8 = 1;
 
-/// Request in the form of `--json`.
+/// Request for programs.
 #[derive(Serialize)]
-struct StatusJson<'a> {
+struct PrintedStatus<'a> {
     id: &'a str,
     state: &'static str,
     action: &'a str,
@@ -28,8 +29,19 @@ struct StatusJson<'a> {
 
 /// Prints the state of requests.
 pub async fn status(args: CtlStatus) -> Result<ExitCode> {
-    let CtlStatus { ids, wait, options } = args;
-    let json = options.json;
+    let CtlStatus {
+        ids,
+        wait,
+        options,
+        format,
+        state,
+        order,
+    } = args;
+    let selection = ListSelection {
+        states: state.state,
+        order: order.sort,
+        ..ListSelection::default()
+    };
     let tool_request = ToolRequest::begin(
         options,
         if wait {
@@ -50,35 +62,43 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     };
     let Some(kept) = tool_request.wait(&progress, work).await else {
         tool_request.leave().await;
-        return CtlResult::late().print("status", None, false);
+        return CtlResult::late().print("status", None, OutputFormat::Text);
     };
     let kept = kept?;
     tool_request.leave().await;
-    let mut out = crate::output::stdout();
-    if json {
-        serde_json::to_writer_pretty(&mut out, &kept.iter().map(printed).collect::<Vec<_>>())?;
-        writeln!(out)?;
-    } else if !kept.is_empty() {
-        write!(out, "{}", lines(&kept))?;
-    }
-    let missing = ids
+    let missing: Vec<&String> = ids
         .iter()
-        .filter(|id| kept.iter().all(|status| status.id != **id));
-    let missing = missing
-        .map(|id| crate::print_line(&format!("the server keeps no request called {id:?}")))
-        .count();
+        .filter(|id| kept.iter().all(|status| status.id != **id))
+        .collect();
     let failed = kept
         .iter()
         .any(|status| status.state.is_final() && status.state != ControlState::Done);
+    let kept = kept.into_iter();
+    let mut kept: Vec<ControlStatus> = kept
+        .filter(|status| selection.has_state(status.state.name()))
+        .collect();
+    selection.sort(&mut kept);
+    match format.output {
+        OutputFormat::Data(form) => {
+            let kept: Vec<PrintedStatus<'_>> = kept.iter().map(printed).collect();
+            output::print(&form.document(&kept)?)?;
+        }
+        OutputFormat::Name => output::print(&names(kept.iter().map(|status| &status.id)))?,
+        _ if kept.is_empty() => {}
+        format => output::print(&lines(&kept, format))?,
+    }
+    for id in &missing {
+        crate::print_line(&format!("the server keeps no request called {id:?}"));
+    }
     // Without --wait the question is the state, so that a failed request is a successful answer.
-    Ok(if missing > 0 || wait && failed {
+    Ok(if !missing.is_empty() || wait && failed {
         ExitCode::from(NOT_WELL)
     } else {
         ExitCode::SUCCESS
     })
 }
 
-fn printed(status: &ControlStatus) -> StatusJson<'_> {
+fn printed(status: &ControlStatus) -> PrintedStatus<'_> {
     let ControlStatus {
         id,
         state,
@@ -86,7 +106,7 @@ fn printed(status: &ControlStatus) -> StatusJson<'_> {
         reasons,
         outcomes,
     } = status;
-    StatusJson {
+    PrintedStatus {
         id,
         state: state.name(),
         action,
@@ -95,23 +115,34 @@ fn printed(status: &ControlStatus) -> StatusJson<'_> {
     }
 }
 
+impl ListItem for ControlStatus {
+    const COLUMNS: &'static [ListColumn<ControlStatus>] = &[
+        ListColumn::<ControlStatus>::text("request", |request| request.id.clone()),
+        ListColumn::<ControlStatus>::text("state", |request| request.state.name().to_owned()),
+        ListColumn::<ControlStatus>::text("action", |request| request.action.clone()),
+        ListColumn::<ControlStatus>::number(
+            "procs",
+            |request| Some(request.outcomes.len() as f64),
+            units::count,
+        )
+        .wide(),
+        ListColumn::<ControlStatus>::text("reason", |request| request.reasons.join("; ")),
+    ];
+
+    const STATES: &'static [&'static str] = &[
+        "accepted",
+        "running",
+        "done",
+        "failed",
+        "cancelled",
+        "denied",
+    ];
+}
+
 /// Returns a table with a line for each request, and below it a line for each proc for which one
 /// failed.
-fn lines(kept: &[ControlStatus]) -> String {
-    let rows: Vec<[String; 4]> = kept
-        .iter()
-        .map(|status| {
-            let reasons = status.reasons.join("; ");
-            [
-                status.id.clone(),
-                status.state.name().to_owned(),
-                status.action.clone(),
-                reasons,
-            ]
-        })
-        .collect();
-    let head = ["request", "state", "action", "reason"].map(|name| (name, Side::Left));
-    let mut lines = table(head, &rows);
+fn lines(kept: &[ControlStatus], format: OutputFormat) -> String {
+    let mut lines = listed(kept, format);
     for ControlStatus { id, outcomes, .. } in kept {
         for ProcOutcome {
             proc,
@@ -154,7 +185,7 @@ mod tests {
                 outcome(1, code::PMIX_ERR_NOT_FOUND),
             ],
         };
-        let lines = lines(&[status]);
+        let lines = lines(&[status], OutputFormat::Text);
         let expected = "\
 request  state   action            reason
 night    failed  checkpoint \"n.1\"  one was late

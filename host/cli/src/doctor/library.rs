@@ -66,7 +66,7 @@ fn of(loader: &str, program: &Path) -> Finding {
     match fs::metadata(&path).map(|found| found.uid()) {
         Ok(owner) if owner == 0 || owner == geteuid().as_raw() => {}
         Ok(owner) => {
-            let owner = crate::units::user(owner);
+            let owner = crate::users::shown(owner);
             return Finding::skipped(format!(
                 "{shown} belongs to user {owner}, who can examine it: the loader would run code of the program"
             ));

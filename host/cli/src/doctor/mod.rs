@@ -10,8 +10,8 @@ mod running_server;
 mod temporary_files;
 
 use crate::{
-    args::{ConfigArgs, DoctorArgs, ServerArgs},
-    config, plain,
+    args::{ConfigArgs, DoctorArgs, OutputFormat, ServerArgs},
+    config, output, plain,
     wait_message::WaitMessage,
 };
 use anyhow::Result;
@@ -177,12 +177,9 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
     let examination = examine(args.at, &args.programs);
     // The line of the message must be gone before anything else is printed.
     drop(waiting);
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &examination)?;
-        writeln!(out)?;
-    } else {
-        print(&mut out, &examination)?;
+    match args.format.output {
+        OutputFormat::Data(form) => output::print(&form.document(&examination)?)?,
+        _ => print(&mut output::stdout(), &examination)?,
     }
     Ok(if examination.ok {
         ExitCode::SUCCESS

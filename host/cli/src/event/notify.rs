@@ -1,15 +1,15 @@
 //! `peal event notify`: raises an event at a running server, as a tool.
-use super::{
-    print::{self, EventFormat},
-    tool_settings,
+use super::{print, tool_settings};
+use crate::{
+    admin::NOTHING_CHANGED,
+    args::{EventNotify, OutputFormat},
+    output, tool, usage_error,
 };
-use crate::{args::EventNotify, tool, usage_error};
 use anyhow::{Result, bail};
 use peal_client::ClientError;
 use peal_model::{DataArray, Event, Info, Infos, Range, Value, key};
 use peal_server::admin::WatchedEvent;
 use std::{
-    io::Write,
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -22,7 +22,8 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         range,
         mut infos,
         targets,
-        json,
+        format,
+        dry_run,
     } = args;
     let range = match (range, targets.is_empty()) {
         (None, true) => Range::Session,
@@ -66,17 +67,20 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         range,
         infos,
     };
-    let notified = tool.notify(code, range, event.infos.clone()).await;
+    // Attached in a dry run, too: a server that refuses this tool would refuse the event.
+    let notified = if dry_run.dry_run {
+        crate::print_line(NOTHING_CHANGED);
+        Ok(())
+    } else {
+        tool.notify(code, range, event.infos.clone()).await
+    };
     tool::leave(&tool).await;
     notified.or_else(refused)?;
     let seen = WatchedEvent::of(&event);
-    let form = if json {
-        EventFormat::Json
-    } else {
-        EventFormat::Plain
-    };
-    let line = print::whole(&seen, form)?;
-    crate::output::stdout().write_all(line.as_bytes())?;
+    output::print(&match format.output {
+        OutputFormat::Data(form) => form.document(&seen)?,
+        _ => print::line(&seen) + "\n",
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,10 +1,12 @@
 //! Events as lines, for people and for programs. Texts of programs and components are escaped, so
 //! that they cannot end a line or move the cursor.
-use crate::{args::EventWatch, units};
-use peal_model::{NodeName, counted};
-use peal_server::admin::{
-    ChainOwner, WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus,
+use crate::{
+    args::{DataFormat, OutputFormat},
+    users,
 };
+use anyhow::Result;
+use peal_model::{NodeName, counted};
+use peal_server::admin::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};
 use serde::Serialize;
 use serde_json::Value;
 use std::{
@@ -23,18 +25,16 @@ pub enum EventFormat {
     /// For people, on a terminal.
     Colored,
     /// For programs.
-    Json,
+    Data(DataFormat),
 }
 
 impl EventFormat {
-    /// Returns the format that these arguments ask for at standard output.
-    pub fn of(args: &EventWatch) -> EventFormat {
-        if args.json {
-            EventFormat::Json
-        } else if io::stdout().is_terminal() {
-            EventFormat::Colored
-        } else {
-            EventFormat::Plain
+    /// Returns the format of events at standard output.
+    pub fn of(format: OutputFormat) -> EventFormat {
+        match format {
+            OutputFormat::Data(form) => EventFormat::Data(form),
+            _ if io::stdout().is_terminal() => EventFormat::Colored,
+            _ => EventFormat::Plain,
         }
     }
 }
@@ -54,23 +54,19 @@ struct EventOfNode<'a> {
 }
 
 /// Formats an event of a node as a line with its line end.
-pub fn of_node(
-    node: &NodeName,
-    event: &WatchedEvent,
-    form: EventFormat,
-) -> serde_json::Result<String> {
+pub fn of_node(node: &NodeName, event: &WatchedEvent, form: EventFormat) -> Result<String> {
     match form {
-        EventFormat::Json => json(&EventOfNode { node, event }),
+        EventFormat::Data(form) => form.record(&EventOfNode { node, event }),
         EventFormat::Plain | EventFormat::Colored => Ok(format!("{node}: {}", whole(event, form)?)),
     }
 }
 
 /// Formats an event as a line with its line end.
-pub fn whole(event: &WatchedEvent, form: EventFormat) -> serde_json::Result<String> {
+pub fn whole(event: &WatchedEvent, form: EventFormat) -> Result<String> {
     Ok(match form {
         EventFormat::Plain => line(event) + "\n",
         EventFormat::Colored => colored(event) + "\n",
-        EventFormat::Json => return json(event),
+        EventFormat::Data(form) => return form.record(event),
     })
 }
 
@@ -103,22 +99,6 @@ fn colored(event: &WatchedEvent) -> String {
     format!("\u{1b}[1m{code}\u{1b}[0m{rest}")
 }
 
-/// Formats an event as a line of JSON with its line end.
-fn json(event: &impl Serialize) -> serde_json::Result<String> {
-    let mut line = String::new();
-    for character in serde_json::to_string(event)?.chars() {
-        // serde_json escapes only the control characters of ASCII. The others occur only inside of
-        // strings, where the escape means the same.
-        if character.is_control() {
-            let _ = write!(line, "\\u{:04x}", u32::from(character));
-        } else {
-            line.push(character);
-        }
-    }
-    line.push('\n');
-    Ok(line)
-}
-
 /// Formats an info as `key=value`.
 pub fn info(info: &WatchedInfo) -> String {
     let key = info.attribute.as_ref().unwrap_or(&info.key);
@@ -133,11 +113,7 @@ pub fn info(info: &WatchedInfo) -> String {
 }
 
 fn results(chain: &WatchedChain) -> impl Iterator<Item = String> {
-    let owner = match &chain.owner {
-        ChainOwner::Site => "site".to_owned(),
-        ChainOwner::User(uid) => format!("user {}", units::user(*uid)),
-        ChainOwner::Namespace(nspace) => format!("namespace {}", plain(nspace)),
-    };
+    let owner = plain(&users::owner(&chain.owner));
     chain.results.iter().map(
         move |WatchedResult {
                   handler,
@@ -181,6 +157,7 @@ fn value(of: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use peal_server::admin::ChainOwner;
 
     fn text(text: &str) -> WatchedInfo {
         WatchedInfo {
@@ -231,7 +208,7 @@ mod tests {
             "{people}"
         );
         assert!(colored(&event).starts_with("\u{1b}[1m-3001\u{1b}[0m from "));
-        let programs = json(&event).unwrap();
+        let programs = DataFormat::Json.record(&event).unwrap();
         assert!(
             !programs
                 .trim_end_matches('\n')

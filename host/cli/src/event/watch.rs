@@ -36,7 +36,7 @@ enum WatchItem {
 /// Prints events until the count is reached, the reader closes the pipe, a signal comes, or the
 /// server is lost.
 pub async fn watch(args: EventWatch) -> Result<ExitCode> {
-    let form = EventFormat::of(&args);
+    let form = EventFormat::of(args.format.output);
     let EventWatch {
         server,
         socket,
@@ -44,7 +44,7 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         codes,
         count,
         as_tool: is_tool,
-        json: _,
+        format: _,
         cluster: _,
     } = args;
     let settings = tool_settings(server)?;

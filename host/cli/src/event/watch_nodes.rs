@@ -38,7 +38,7 @@ enum NodeItem {
 
 /// Prints events until the count is reached, the reader closes the pipe or a signal comes.
 pub(super) fn run(args: EventWatch) -> Result<ExitCode> {
-    let form = EventFormat::of(&args);
+    let form = EventFormat::of(args.format.output);
     let access = access(args.config)?;
     let codes: Vec<i32> = args.codes.iter().map(|code| code.0).collect();
     node::as_tool(async {

@@ -2,10 +2,12 @@
 mod print;
 
 use crate::{
-    args::{GroupCommand, GroupShow},
+    args::{GroupCommand, GroupShow, OutputFormat},
     event,
+    listing::{ListSelection, listed, names},
     monitor::{usage::members, written},
-    node, tool,
+    node,
+    tool::{self, ToolAnswer},
 };
 use anyhow::{Result, bail};
 use peal_client::Tool;
@@ -18,7 +20,9 @@ const MISSING: u8 = 1;
 
 /// Group in a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct ListedGroup {
+pub struct ListedGroup {
+    /// Name of the server, if several are asked.
+    server: Option<String>,
     name: String,
     uid: u64,
     context_id: Option<u64>,
@@ -38,6 +42,7 @@ impl ListedGroup {
             return None;
         };
         Some(ListedGroup {
+            server: None,
             name: name.to_string_lossy().into_owned(),
             uid: value(key::PMIX_USERID)?.as_u64()?,
             context_id: value(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64),
@@ -49,15 +54,34 @@ impl ListedGroup {
 /// Runs the command.
 pub fn run(command: GroupCommand) -> Result<ExitCode> {
     node::as_tool(async {
-        let (server, named, json) = match command {
-            GroupCommand::List(args) => (args.server, None, args.json),
-            GroupCommand::Show(GroupShow { server, name, json }) => (server, Some(name), json),
+        let mut selection = ListSelection::default();
+        let (server, named, format) = match command {
+            GroupCommand::List(args) => {
+                selection.user = args.user.user;
+                selection.order = args.order.sort;
+                (args.server, None, args.format.output)
+            }
+            GroupCommand::Show(GroupShow {
+                server,
+                name,
+                format,
+            }) => (server, Some(name), format.output),
         };
-        let tool = tool::attach(event::tool_settings(server)?).await?;
-        let gathered = gather(&tool).await;
-        tool::leave(&tool).await;
-        let groups = gathered?;
-        let meant = match &named {
+        let attached = tool::attach_to_all(event::tool_settings(server)?).await?;
+        let tools = attached.report();
+        let gathered = tool::ask_each(&tools, gather).await;
+        for tool in &tools {
+            tool::leave(tool).await;
+        }
+        let of_server = |ToolAnswer { server, answer }: ToolAnswer<Vec<ListedGroup>>| {
+            let groups = answer.into_iter();
+            groups.map(move |group| ListedGroup {
+                server: server.clone(),
+                ..group
+            })
+        };
+        let groups: Vec<ListedGroup> = gathered?.into_iter().flat_map(of_server).collect();
+        let mut meant: Vec<ListedGroup> = match &named {
             // Names of groups are unique for one user only: root may see several groups of one
             // name.
             Some(name) => groups
@@ -65,20 +89,35 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
                 .filter(|group| group.name == *name)
                 .cloned()
                 .collect(),
-            None => groups.clone(),
+            None => {
+                let groups = groups.iter();
+                let selected =
+                    groups.filter(|group| selection.has_user(u32::try_from(group.uid).ok()));
+                selected.cloned().collect()
+            }
         };
-        let text = match (&named, json) {
+        selection.sort(&mut meant);
+        let text = match (&named, format) {
             (Some(name), _) if meant.is_empty() => {
                 crate::print_line(&missing(name, &groups));
                 return Ok(ExitCode::from(MISSING));
             }
-            (_, true) => print::json(&meant)?,
-            (Some(_), false) => print::show(&meant),
-            (None, false) => print::list(&meant),
+            (_, OutputFormat::Data(form)) => form.document(&print::as_json(&meant))?,
+            (Some(_), OutputFormat::Name) => print::members(&meant),
+            (None, OutputFormat::Name) => names(meant.iter().map(|group| &group.name)),
+            (Some(_), _) => print::show(&meant),
+            (None, _) if meant.is_empty() => "there are no groups here\n".to_owned(),
+            (None, _) => listed(&meant, format),
         };
         written(&text).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Returns the names of all groups that the server reports.
+pub async fn group_names(tool: &Tool) -> Result<Vec<String>> {
+    let groups = gather(tool).await?;
+    Ok(groups.into_iter().map(|group| group.name).collect())
 }
 
 /// Returns all groups that the server reports.

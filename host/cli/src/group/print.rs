@@ -1,36 +1,37 @@
-//! Groups as a table, and as JSON.
+//! Groups as a table, and for programs.
 use super::ListedGroup;
 use crate::{
+    listing::{ListColumn, ListItem, NONE, names},
     plain,
     table::{Side, table},
-    units,
+    units, users,
 };
 use serde_json::{Value, json};
 
-/// Placeholder for a missing value.
-const NONE: &str = "-";
-
-/// Formats all groups, with the last line end.
-pub fn list(groups: &[ListedGroup]) -> String {
-    if groups.is_empty() {
-        return "there are no groups here\n".to_owned();
-    }
-    let row = |group: &ListedGroup| {
-        [
-            group.name.clone(),
-            user(group),
-            context_id(group),
-            group.members.len().to_string(),
-        ]
-    };
-    let rows: Vec<[String; 4]> = groups.iter().map(row).collect();
-    let head = [
-        ("group", Side::Left),
-        ("user", Side::Left),
-        ("context id", Side::Right),
-        ("members", Side::Right),
+impl ListItem for ListedGroup {
+    const COLUMNS: &'static [ListColumn<ListedGroup>] = &[
+        ListColumn::<ListedGroup>::text("server", |group| {
+            group.server.clone().unwrap_or_else(|| NONE.to_owned())
+        })
+        .if_given(),
+        ListColumn::<ListedGroup>::text("group", |group| group.name.clone()),
+        ListColumn::<ListedGroup>::text("user", user),
+        ListColumn::<ListedGroup>::number(
+            "context id",
+            |group| group.context_id.map(|id| id as f64),
+            units::count,
+        ),
+        ListColumn::<ListedGroup>::number(
+            "members",
+            |group| Some(group.members.len() as f64),
+            units::count,
+        ),
+        ListColumn::<ListedGroup>::text("procs", |group| {
+            let procs: Vec<String> = group.members.iter().map(ToString::to_string).collect();
+            procs.join(",")
+        })
+        .wide(),
     ];
-    table(head, &rows)
 }
 
 /// Formats groups of one name, each with its members.
@@ -57,7 +58,11 @@ fn text(group: &ListedGroup) -> String {
 
 /// Returns the name of the user that owns a group.
 fn user(group: &ListedGroup) -> String {
-    u32::try_from(group.uid).map_or_else(|_| group.uid.to_string(), units::user)
+    u32::try_from(group.uid).map_or_else(|_| group.uid.to_string(), users::shown)
+}
+
+fn user_name(group: &ListedGroup) -> Option<String> {
+    u32::try_from(group.uid).ok().and_then(users::name)
 }
 
 fn context_id(group: &ListedGroup) -> String {
@@ -66,20 +71,27 @@ fn context_id(group: &ListedGroup) -> String {
         .map_or(NONE.to_owned(), |id| id.to_string())
 }
 
-/// Formats groups as JSON.
-pub fn json(groups: &[ListedGroup]) -> serde_json::Result<String> {
-    Ok(serde_json::to_string_pretty(&groups.iter().map(group_json).collect::<Vec<_>>())? + "\n")
+/// Formats the members of groups, one a line.
+pub fn members(groups: &[ListedGroup]) -> String {
+    let members = groups.iter().flat_map(|group| &group.members);
+    names(members.map(ToString::to_string))
+}
+
+/// Returns groups as JSON.
+pub fn as_json(groups: &[ListedGroup]) -> Vec<Value> {
+    groups.iter().map(group_json).collect()
 }
 
 fn group_json(group: &ListedGroup) -> Value {
     let member = |member: &peal_model::Proc| json!({ "nspace": member.nspace.as_str(), "rank": member.rank.0 });
     let members: Vec<Value> = group.members.iter().map(member).collect();
-    json!({ "name": group.name, "uid": group.uid, "context_id": group.context_id, "members": members })
+    json!({ "server": group.server, "name": group.name, "uid": group.uid, "user": user_name(group), "context_id": group.context_id, "members": members })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{args::OutputFormat, listing::listed};
     use peal_model::{Nspace, Proc, Rank};
 
     fn group(name: &str, context_id: Option<u64>, ranks: u32) -> ListedGroup {
@@ -89,6 +101,7 @@ mod tests {
             .map(|rank| Proc::new(nspace.clone(), Rank(rank)))
             .collect();
         ListedGroup {
+            server: None,
             name: name.to_owned(),
             uid: 4_000_000,
             context_id,
@@ -104,8 +117,10 @@ group       user     context id  members
 crew        4000000           4       12
 a\\u{1b}[2J  4000000           -        2
 ";
-        assert_eq!(list(&groups), expected);
-        assert_eq!(list(&[]), "there are no groups here\n");
+        assert_eq!(listed(&groups, OutputFormat::Text), expected);
+        let wide = listed(&groups[1..], OutputFormat::Wide);
+        assert!(wide.ends_with("2  solver:1,solver:0\n"), "{wide}");
+        assert_eq!(members(&groups[1..]), "solver:1\nsolver:0\n");
         let expected = "\
 group a\\u{1b}[2J, user 4000000, context id -
 rank  member
@@ -113,7 +128,7 @@ rank  member
    1  solver:0
 ";
         assert_eq!(show(&groups[1..]), expected);
-        let told: Value = serde_json::from_str(&json(&groups).unwrap()).unwrap();
+        let told = as_json(&groups);
         assert_eq!(
             (&told[0]["context_id"], &told[1]["context_id"]),
             (&4.into(), &Value::Null)

@@ -18,7 +18,7 @@ pub fn print(out: &mut impl Write, job: &JobRegistration, rank: Option<u32>) -> 
         if let Some(character) = value.chars().find(|character| is_special(*character)) {
             bail!(
                 "{name} of job {:?} is {value:?}; a shell that reads it by `env $(..)` would misread its {character:?}: \
-                 use --json",
+                 use -o json",
                 job.nspace
             );
         }

@@ -3,18 +3,20 @@ mod environment;
 mod record;
 mod recorder;
 
-pub use record::RecordedJob;
+pub use record::{RecordedJob, recorded};
 pub use recorder::{JobRecorder, RecorderCommand};
 
 use crate::{
     admin,
-    args::{EnvironmentArgs, JobSubcommand, QueryArgs},
-    units, usage_error,
+    args::{EnvironmentArgs, JobListArgs, JobSubcommand, OutputFormat},
+    listing::{ListColumn, ListItem, ListSelection, listed, names},
+    output, units, usage_error,
+    users::{self, WithUserName},
 };
 use anyhow::{Result, bail};
 use peal_model::counted;
-use peal_server::admin::{AdminReply, AdminRequest, NewJob};
-use std::{io::Write, process::ExitCode};
+use peal_server::admin::{AdminReply, AdminRequest, JobStatus, NewJob};
+use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(command: JobSubcommand) -> Result<ExitCode> {
@@ -25,10 +27,12 @@ pub fn run(command: JobSubcommand) -> Result<ExitCode> {
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
                 return Err(usage_error(rank_message(args.procs)));
             }
-            if !args.print.json && args.nspace.as_str().contains(environment::is_special) {
+            if args.print.format.output == OutputFormat::Text
+                && args.nspace.as_str().contains(environment::is_special)
+            {
                 let name = args.nspace.as_str();
                 let problem = format!(
-                    "a shell would misread the name {name:?} in `env $(..)`: use --json, or another name"
+                    "a shell would misread the name {name:?} in `env $(..)`: use -o json, or another name"
                 );
                 return Err(usage_error(problem));
             }
@@ -38,7 +42,8 @@ pub fn run(command: JobSubcommand) -> Result<ExitCode> {
                 uid: args.uid,
                 gid: args.gid,
             };
-            let (reply, _) = admin::request(args.at, &AdminRequest::Register(job))?;
+            let call = AdminRequest::Register(job);
+            let (reply, _) = admin::request_change(args.at, call, args.dry_run)?;
             print(reply, &args.print)
         }
         JobSubcommand::Environment(args) => {
@@ -56,19 +61,17 @@ pub fn run(command: JobSubcommand) -> Result<ExitCode> {
                 rank: args.rank,
                 pid: args.pid,
             };
-            let (reply, _) = admin::request(args.at, &call)?;
+            let (reply, _) = admin::request_change(args.at, call, args.dry_run)?;
             match reply {
                 AdminReply::Started => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
             }
         }
         JobSubcommand::Deregister(args) => {
-            let (reply, _) = admin::request(
-                args.at,
-                &AdminRequest::Deregister {
-                    nspace: args.nspace.to_string(),
-                },
-            )?;
+            let call = AdminRequest::Deregister {
+                nspace: args.nspace.to_string(),
+            };
+            let (reply, _) = admin::request_change(args.at, call, args.dry_run)?;
             match reply {
                 AdminReply::Deregistered => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
@@ -83,16 +86,14 @@ fn print(reply: AdminReply, how: &EnvironmentArgs) -> Result<ExitCode> {
     let AdminReply::Registered(job) = reply else {
         return admin::unexpected(&reply);
     };
-    let mut out = crate::output::stdout();
-    if how.json {
-        serde_json::to_writer_pretty(&mut out, &job)?;
-        writeln!(out)?;
+    if let OutputFormat::Data(form) = how.format.output {
+        output::print(&form.document(&job)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     if how.rank.is_some_and(|rank| rank >= job.size) {
         bail!(rank_message(job.size));
     }
-    environment::print(&mut out, &job, how.rank)?;
+    environment::print(&mut output::stdout(), &job, how.rank)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,33 +105,54 @@ fn rank_message(size: u32) -> String {
     )
 }
 
-fn list(args: QueryArgs) -> Result<ExitCode> {
+impl ListItem for JobStatus {
+    const COLUMNS: &'static [ListColumn<JobStatus>] = &[
+        ListColumn::<JobStatus>::text("job", |job| job.nspace.clone()),
+        ListColumn::<JobStatus>::text("user", |job| users::shown(job.uid)),
+        ListColumn::<JobStatus>::number("group", |job| Some(job.gid.into()), units::count).wide(),
+        ListColumn::<JobStatus>::number(
+            "elapsed",
+            |job| job.elapsed.map(|seconds| seconds as f64),
+            units::seconds,
+        ),
+        ListColumn::<JobStatus>::number("procs", |job| Some(job.size.into()), units::count),
+        ListColumn::<JobStatus>::number("expected", |job| Some(job.expected.into()), units::count),
+        ListColumn::<JobStatus>::number(
+            "connected",
+            |job| Some(job.connected.into()),
+            units::count,
+        ),
+        ListColumn::<JobStatus>::number(
+            "finalized",
+            |job| Some(job.finalized.into()),
+            units::count,
+        ),
+        ListColumn::<JobStatus>::number("lost", |job| Some(job.lost.into()), units::count),
+    ];
+}
+
+fn list(args: JobListArgs) -> Result<ExitCode> {
+    let selection = ListSelection {
+        user: args.user.user,
+        order: args.order.sort,
+        ..ListSelection::default()
+    };
     let (reply, _) = admin::request(args.at, &AdminRequest::Jobs)?;
     let AdminReply::Jobs { jobs } = reply else {
         return admin::unexpected(&reply);
     };
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &jobs)?;
-        writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    writeln!(
-        out,
-        "{:>6} {:>12} {:>9} {:>9} {:>9} {:>6}  job",
-        "procs", "user", "expected", "connected", "finalized", "lost"
-    )?;
-    for job in jobs {
-        let nspace = job.nspace.escape_debug();
-        let size = job.size;
-        let user = units::user(job.uid);
-        let expected = job.expected;
-        let connected = job.connected;
-        writeln!(
-            out,
-            "{size:>6} {user:>12} {expected:>9} {connected:>9} {:>9} {:>6}  {nspace}",
-            job.finalized, job.lost
-        )?;
-    }
+    let jobs = jobs.into_iter();
+    let mut jobs: Vec<JobStatus> = jobs
+        .filter(|job| selection.has_user(Some(job.uid)))
+        .collect();
+    selection.sort(&mut jobs);
+    output::print(&match args.format.output {
+        OutputFormat::Data(form) => {
+            let jobs = jobs.iter().map(|job| WithUserName::new(job, job.uid));
+            form.document(&jobs.collect::<Vec<_>>())?
+        }
+        OutputFormat::Name => names(jobs.iter().map(|job| &job.nspace)),
+        format => listed(&jobs, format),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,11 @@
 //! `peal job record`: record of a job, in order of time.
 use crate::{
-    args::JobRecordArgs,
+    args::{ConfigArgs, JobRecordArgs, OutputFormat},
     cluster::{
         NodeReply, NodeRequest,
         nodes::{NodeReplies, as_json, ask_all, of_kind, report_silent},
     },
-    config, plain, supervisor,
+    config, output, plain, supervisor,
 };
 use anyhow::{Result, bail};
 use peal_audit::shown_time as time;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{
     io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -79,8 +80,31 @@ pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
     if args.nodes.cluster {
         return of_nodes(args);
     }
-    let config = config::load_sections(args.config, &["store"])?;
-    let Some(path) = &config.store.path else {
+    let StoreOfSite { store, path } = open_store(args.config)?;
+    let Some(record) = RecordedJob::read(&store, &args.nspace)? else {
+        bail!(
+            "the store {} has no record of job {:?}",
+            path.display(),
+            args.nspace
+        )
+    };
+    match args.format.output {
+        OutputFormat::Data(form) => output::print(&form.document(&record_json(&record))?)?,
+        _ => print(&mut output::stdout(), &record)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Store of a configuration.
+struct StoreOfSite {
+    store: Store,
+    path: PathBuf,
+}
+
+/// Opens the store in which servers keep records.
+fn open_store(sources: ConfigArgs) -> Result<StoreOfSite> {
+    let config = config::load_sections(sources, &["store"])?;
+    let Some(path) = config.store.path.clone() else {
         bail!(
             "there is no record without a store: set store.path, as the server that runs the job has it"
         )
@@ -93,22 +117,15 @@ pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
         );
     }
     let settings = config::store_settings(&config);
-    let store = supervisor::as_owner_of(path, || Store::open(path, settings))??;
-    let Some(record) = RecordedJob::read(&store, &args.nspace)? else {
-        bail!(
-            "the store {} has no record of job {:?}",
-            path.display(),
-            args.nspace
-        )
-    };
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &record_json(&record))?;
-        writeln!(out)?;
-    } else {
-        print(&mut out, &record)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let store = supervisor::as_owner_of(&path, || Store::open(&path, settings))??;
+    Ok(StoreOfSite { store, path })
+}
+
+/// Returns the record of a job as JSON, if there is one.
+pub fn recorded(sources: ConfigArgs, nspace: &Nspace) -> Result<Option<Value>> {
+    let store = open_store(sources)?.store;
+    let record = RecordedJob::read(&store, nspace)?;
+    Ok(record.as_ref().map(record_json))
 }
 
 /// Prints the records of the job at all nodes that have one.
@@ -121,11 +138,11 @@ fn of_nodes(args: JobRecordArgs) -> Result<ExitCode> {
         NodeReply::JobRecord { record } => Some(record),
         _ => None,
     });
-    let mut out = crate::output::stdout();
-    if args.json {
+    let mut out = output::stdout();
+    if let OutputFormat::Data(form) = args.format.output {
         let record = |record: &Option<RecordedJob>| json!(record.as_ref().map(record_json));
-        serde_json::to_writer_pretty(&mut out, &as_json(&replies, "record", record))?;
-        writeln!(out)?;
+        let told = form.document(&as_json(&replies, "record", record))?;
+        out.write_all(told.as_bytes())?;
     } else {
         for (node, reply) in &replies {
             if let Ok(Some(record)) = reply {

@@ -1,12 +1,13 @@
 //! `peal module list --available`: modules that can be added to a server.
 use crate::{
-    args::ModuleListArgs,
-    table::{Side, table},
+    args::{ModuleListArgs, OutputFormat},
+    listing::{ListColumn, ListItem, NONE, listed, names},
+    output,
 };
 use anyhow::Result;
 use peal_modules::{AvailableModule, available, shipped_dir};
 use serde_json::{Value, json};
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 /// Prints the modules.
 pub fn list(args: &ModuleListArgs) -> Result<ExitCode> {
@@ -15,33 +16,39 @@ pub fn list(args: &ModuleListArgs) -> Result<ExitCode> {
         None => shipped_dir()?,
     };
     let modules = available(&dir)?;
-    let mut out = crate::output::stdout();
-    if args.query.json {
-        let modules: Vec<Value> = modules.iter().map(as_json).collect();
-        serde_json::to_writer_pretty(&mut out, &modules)?;
-        writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let rows: Vec<[String; 3]> = modules.iter().map(row).collect();
-    let head = ["MODULE", "GRANTS", "PURPOSE"].map(|name| (name, Side::Left));
-    write!(out, "{}", table(head, &rows))?;
-    writeln!(
-        out,
-        "\n{} has the components; `peal module add NAME` adds one",
-        dir.display()
-    )?;
+    output::print(&match args.format.output {
+        OutputFormat::Data(form) => {
+            form.document(&modules.iter().map(as_json).collect::<Vec<_>>())?
+        }
+        OutputFormat::Name => names(modules.iter().map(|module| module.declaration().name)),
+        format => format!(
+            "{}\n{} has the components; `peal module add NAME` adds one\n",
+            listed(&modules, format),
+            dir.display()
+        ),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(module: &AvailableModule) -> [String; 3] {
-    let declaration = module.declaration();
-    let grants: Vec<&str> = grants(module).collect();
-    let grants = if grants.is_empty() {
-        "-".to_owned()
-    } else {
-        grants.join(",")
-    };
-    [declaration.name, grants, declaration.description]
+impl ListItem for AvailableModule {
+    const COLUMNS: &'static [ListColumn<AvailableModule>] = &[
+        ListColumn::<AvailableModule>::text("module", |module| module.declaration().name),
+        ListColumn::<AvailableModule>::text("grants", |module| {
+            let grants: Vec<&str> = grants(module).collect();
+            if grants.is_empty() {
+                NONE.to_owned()
+            } else {
+                grants.join(",")
+            }
+        }),
+        ListColumn::<AvailableModule>::text("path", |module| module.path.display().to_string())
+            .wide(),
+        ListColumn::<AvailableModule>::text("sha256", |module| {
+            module.inspection.digest.to_string()
+        })
+        .wide(),
+        ListColumn::<AvailableModule>::text("purpose", |module| module.declaration().description),
+    ];
 }
 
 /// Returns the grants that a module needs.

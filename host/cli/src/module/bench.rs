@@ -1,7 +1,8 @@
 //! `peal module bench`.
 use super::candidate::Tried;
 use crate::{
-    args::ModuleBench,
+    args::{ModuleBench, OutputFormat},
+    output,
     table::{Side, table},
     wait_message::WaitMessage,
 };
@@ -56,12 +57,9 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     drop(waiting);
     // Only now: the line of the message must be gone before an error is printed.
     let measured = measured?;
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &measured)?;
-        writeln!(out)?;
-    } else {
-        print(&measured, tried.bytes.len(), &mut out)?;
+    match args.format.output {
+        OutputFormat::Data(form) => output::print(&form.document(&measured)?)?,
+        _ => print(&measured, tried.bytes.len(), &mut output::stdout())?,
     }
     let has_failed = measured.cases.iter().any(|case| case.failure.is_some());
     Ok(if has_failed {

@@ -1,5 +1,8 @@
 //! `peal module deploy`: modules for all nodes of a cluster, from files of this node.
-use super::{deployed, deployed_cluster, sign};
+use super::{
+    deploy_dry_run::{would_deploy, would_promote, would_roll_back},
+    deployed, deployed_cluster, sign,
+};
 use crate::{
     admin,
     args::{ModuleDeploy, ModuleRollback, ServerArgs},
@@ -41,6 +44,10 @@ pub fn deploy(args: ModuleDeploy) -> Result<ExitCode> {
             list.cluster
         );
     }
+    let is_dry = args.dry_run.dry_run;
+    if args.promote && is_dry {
+        return would_promote(&list);
+    }
     if args.promote {
         let set = request(&args.at, ClusterModuleCall::Promote)?;
         return follow(&args.at, list.revision, set);
@@ -63,6 +70,9 @@ pub fn deploy(args: ModuleDeploy) -> Result<ExitCode> {
             new.module.signature = Some(signature(&list.cluster, &new.module, key)?);
         }
     }
+    if is_dry {
+        return would_deploy(&args, &list, &added);
+    }
     let cause = cause(&args.remove, &added);
     let object = node::as_tool(store(&access, &list, &args.remove, added))?;
     let call = ClusterModuleCall::Deploy(NewClusterSet {
@@ -81,14 +91,19 @@ pub fn deploy(args: ModuleDeploy) -> Result<ExitCode> {
 /// Has all nodes return to an earlier set, and waits for them.
 pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
     let list = cluster_list(&args.at)?;
+    if args.dry_run.dry_run {
+        return would_roll_back(&list, args.to);
+    }
     let set = request(&args.at, ClusterModuleCall::Rollback { to: args.to })?;
     follow(&args.at, list.revision, set)
 }
 
 /// Module of a file with its component.
-struct NewModule {
-    module: ClusterModule,
+pub(super) struct NewModule {
+    pub(super) module: ClusterModule,
     component: Vec<u8>,
+    /// Entry of the file.
+    pub(super) entry: ModuleEntry,
 }
 
 /// Reads the modules of a file.
@@ -126,6 +141,7 @@ fn new_module(mut entry: ModuleEntry) -> Result<NewModule> {
         );
         return Err(Problems(vec![entry.problem("module.sha256", wrong)]).into());
     }
+    let of_file = entry.clone();
     entry.settings.path = ComponentSource::Cluster(digest.0);
     // Nodes that need a signature say that there is none.
     let signature = Signature::beside(&path).ok();
@@ -138,6 +154,7 @@ fn new_module(mut entry: ModuleEntry) -> Result<NewModule> {
             component_signature: signature.map(|signature| signature.text().to_owned()),
         },
         component,
+        entry: of_file,
     })
 }
 
@@ -208,7 +225,10 @@ async fn store(
             );
         }
     }
-    for NewModule { module, component } in added {
+    for NewModule {
+        module, component, ..
+    } in added
+    {
         link.store_object(&component).await?;
         let known = set
             .modules

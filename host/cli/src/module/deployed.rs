@@ -2,16 +2,20 @@
 use super::{deploy, deployed_cluster};
 use crate::{
     admin,
-    args::{ModuleNameArgs, ModuleRollback, QueryArgs, ServerArgs},
-    table::{Side, table},
-    units,
+    args::{
+        DryRunArgs, ModuleChangeArgs, ModuleListArgs, ModuleRollback, OutputFormat, ServerArgs,
+    },
+    listing::{ListColumn, ListItem, ListSelection, NONE, listed, names},
+    output, units, users,
 };
 use anyhow::Result;
 use peal_model::counted;
 use peal_server::admin::{
-    AdminReply, AdminRequest, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList,
-    ModuleState, ModuleStatus, VersionStatus,
+    AdminReply, AdminRequest, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleChange,
+    ModuleList, ModuleState, ModuleStatus, VersionStatus,
 };
+use serde::Serialize;
+use serde_json::Value;
 use std::{
     io::Write,
     process::ExitCode,
@@ -30,23 +34,58 @@ pub fn modules(at: ServerArgs) -> Result<ModuleList> {
 }
 
 /// Prints the modules.
-pub fn list(args: QueryArgs) -> Result<ExitCode> {
-    let list = modules(args.at)?;
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &list)?;
-        writeln!(out)?;
-    } else {
-        print(&mut out, &list)?;
+pub fn list(args: ModuleListArgs) -> Result<ExitCode> {
+    let selection = ListSelection {
+        user: args.user.user,
+        states: args.state.state,
+        order: args.order.sort,
+    };
+    let mut list = modules(args.at)?;
+    list.modules.retain(|module| {
+        selection.has_user(owner(module)) && selection.has_state(&module.state.to_string())
+    });
+    selection.sort(&mut list.modules);
+    match args.format.output {
+        OutputFormat::Data(form) => output::print(&form.document(&as_json(&list)?)?)?,
+        OutputFormat::Name => {
+            output::print(&names(list.modules.iter().map(|module| &module.name)))?;
+        }
+        format => print(&mut output::stdout(), &list, format)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns a list of modules as JSON, with the names of users.
+fn as_json(list: &ModuleList) -> Result<Value> {
+    let mut told = serde_json::to_value(list)?;
+    let modules = list.modules.iter().map(|module| PrintedModule {
+        module,
+        user: owner(module).and_then(users::name),
+    });
+    let modules = serde_json::to_value(modules.collect::<Vec<_>>())?;
+    if let Some(fields) = told.as_object_mut() {
+        fields.insert("modules".to_owned(), modules);
+    }
+    Ok(told)
+}
+
+/// Module for programs.
+#[derive(Serialize)]
+struct PrintedModule<'a> {
+    #[serde(flatten)]
+    module: &'a ModuleStatus,
+    /// Name of the user that owns the module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+}
+
 /// Sends a change of one module.
-pub fn change(args: ModuleNameArgs, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
-    let name = args.name.clone();
-    let deployed = request_change(args.at, call(args.name))?;
-    print_change(&deployed, &format!("module {name:?} is as it was"))
+pub fn change(args: ModuleChangeArgs, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
+    let ModuleChangeArgs { named, dry_run } = args;
+    let nothing = format!("module {:?} is as it was", named.name);
+    let deployed = request_change(named.at, call(named.name), dry_run)?;
+    print_change(&deployed, &nothing, dry_run)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs an earlier version again.
@@ -54,44 +93,45 @@ pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
     if args.cluster {
         return deploy::rollback(args);
     }
-    let deployed = request_change(args.at, ModuleCall::Rollback { to: args.to })?;
-    print_change(&deployed, "the modules are those of that version already")?;
-    crate::print_line(
-        "the files of the configuration are as they were: what changes there next, `peal reload` or a restart takes them",
-    );
+    let call = ModuleCall::Rollback { to: args.to };
+    let deployed = request_change(args.at, call, args.dry_run)?;
+    print_change(
+        &deployed,
+        "the modules are those of that version already",
+        args.dry_run,
+    )?;
+    if !args.dry_run.dry_run {
+        crate::print_line(
+            "the files of the configuration are as they were: what changes there next, `peal reload` or a restart takes them",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn request_change(at: ServerArgs, call: ModuleCall) -> Result<Deployed> {
-    match admin::request(at, &AdminRequest::Module(call))?.0 {
+fn request_change(at: ServerArgs, call: ModuleCall, dry_run: DryRunArgs) -> Result<Deployed> {
+    match admin::request_change(at, AdminRequest::Module(call), dry_run)?.0 {
         AdminReply::Deployed(deployed) => Ok(deployed),
-        reply => anyhow::bail!("the server sent an unexpected reply: {reply:?}"),
+        reply => admin::unexpected(&reply),
     }
 }
 
-fn print_change(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
-    let mut out = crate::output::stdout();
+fn print_change(deployed: &Deployed, nothing: &str, dry_run: DryRunArgs) -> Result<()> {
+    let mut out = output::stdout();
     for change in &deployed.changes {
         writeln!(out, "{change}")?;
     }
+    // A reset ends a quarantine, and the version stays.
+    let is_reset = |change: &ModuleChange| change.what == ChangeKind::Reset;
     if deployed.changes.is_empty() {
         writeln!(out, "{nothing}")?;
-    // A reset ends a quarantine, and the version stays.
-    } else if deployed
-        .changes
-        .iter()
-        .any(|change| change.what != ChangeKind::Reset)
-    {
+    } else if !dry_run.dry_run && !deployed.changes.iter().all(is_reset) {
         writeln!(out, "version {} runs", deployed.version)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
-    let rows: Vec<[String; 6]> = list.modules.iter().map(row).collect();
-    let head =
-        ["MODULE", "STATE", "OWNER", "ROLES", "SHA256", "KEY"].map(|name| (name, Side::Left));
-    write!(out, "{}", table(head, &rows))?;
+fn print(out: &mut impl Write, list: &ModuleList, format: OutputFormat) -> Result<()> {
+    write!(out, "{}", listed(&list.modules, format))?;
     for module in &list.modules {
         if module.state == ModuleState::Fetching {
             let artefact = module.path.as_deref().unwrap_or_default();
@@ -136,25 +176,54 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
     Ok(())
 }
 
-fn row(module: &ModuleStatus) -> [String; 6] {
-    let owner = match &module.owner {
-        ChainOwner::Site => "site".to_owned(),
-        ChainOwner::User(uid) => format!("user {}", units::user(*uid)),
-        ChainOwner::Namespace(nspace) => format!("namespace {nspace}"),
-    };
-    let digest = module.sha256.chars().take(DIGEST).collect();
-    let key = module
-        .signer
-        .as_ref()
-        .map_or_else(|| "-".to_owned(), |signer| signer.key.clone());
-    [
-        module.name.clone(),
-        module.state.to_string(),
-        owner,
-        module.roles.join(","),
-        digest,
-        key,
-    ]
+impl ListItem for ModuleStatus {
+    const COLUMNS: &'static [ListColumn<ModuleStatus>] = &[
+        ListColumn::<ModuleStatus>::text("module", |module| module.name.clone()),
+        ListColumn::<ModuleStatus>::text("state", |module| module.state.to_string()),
+        ListColumn::<ModuleStatus>::text("owner", |module| users::owner(&module.owner)),
+        ListColumn::<ModuleStatus>::text("roles", |module| module.roles.join(",")),
+        ListColumn::<ModuleStatus>::number(
+            "failures",
+            |module| Some(module.failures as f64),
+            units::count,
+        )
+        .wide(),
+        ListColumn::<ModuleStatus>::number(
+            "memory",
+            |module| Some(module.memory as f64),
+            units::bytes,
+        )
+        .wide(),
+        ListColumn::<ModuleStatus>::text("sha256", |module| {
+            module.sha256.chars().take(DIGEST).collect()
+        }),
+        ListColumn::<ModuleStatus>::text("key", |module| {
+            let signer = module.signer.as_ref();
+            signer.map_or_else(|| NONE.to_owned(), |signer| signer.key.clone())
+        }),
+        ListColumn::<ModuleStatus>::text("path", |module| {
+            module.path.clone().unwrap_or_else(|| NONE.to_owned())
+        })
+        .wide(),
+    ];
+
+    const STATES: &'static [&'static str] = &[
+        "active",
+        "shadow",
+        "disabled",
+        "waiting",
+        "compiling",
+        "fetching",
+        "quarantined",
+    ];
+}
+
+/// Returns the user that owns a module, if one does.
+fn owner(module: &ModuleStatus) -> Option<u32> {
+    match module.owner {
+        ChainOwner::User(uid) => Some(uid),
+        ChainOwner::Site | ChainOwner::Namespace(_) => None,
+    }
 }
 
 /// Describes a time in seconds since the epoch.

@@ -67,9 +67,9 @@ pub fn print_nodes(out: &mut impl Write, list: &ClusterModuleList) -> Result<()>
         })
         .collect();
     let head = [
-        ("NODE", Side::Left),
-        ("SET", Side::Right),
-        ("STATE", Side::Left),
+        ("node", Side::Left),
+        ("set", Side::Right),
+        ("state", Side::Left),
     ];
     write!(out, "{}", table(head, &rows))?;
     for node in &list.nodes {

@@ -1,6 +1,10 @@
 //! `peal module diff`: outcomes of a shadow module, and where they differ from those of the modules
 //! in force.
-use crate::{admin, args::ModuleDiff};
+use crate::{
+    admin,
+    args::{ModuleDiff, OutputFormat},
+    output,
+};
 use anyhow::Result;
 use peal_model::counted;
 use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ShadowReport};
@@ -17,12 +21,11 @@ pub fn show(args: ModuleDiff) -> Result<ExitCode> {
     let AdminReply::Differences { shadows } = reply else {
         return admin::unexpected(&reply);
     };
-    let mut out = crate::output::stdout();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &shadows)?;
-        writeln!(out)?;
+    if let OutputFormat::Data(form) = args.format.output {
+        output::print(&form.document(&shadows)?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut out = output::stdout();
     if shadows.is_empty() {
         writeln!(out, "{} has not been called yet", args.named.name)?;
     }

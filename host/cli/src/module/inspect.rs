@@ -1,15 +1,18 @@
 //! `peal module inspect`: properties and imports of a component, the terms on which it would run
 //! here, and the result of a policy file.
 use super::acceptance::{AcceptanceRules, Broken};
-use crate::{args::Inspect, config};
+use crate::{
+    args::{Inspect, OutputFormat},
+    config, output,
+};
 use anyhow::Result;
 use peal_config::{Keyword, ModuleOwner, Modules, TrustedKey};
 use peal_modules::{InspectedComponent, Signature, SignatureError, Signer, Terms};
 use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, ProducerTool};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, io::Write, process::ExitCode};
+use std::{collections::BTreeSet, process::ExitCode};
 
-/// Version of the output of `--json`: fields may be added, and none changes.
+/// Version of the output for programs: fields may be added, and none changes.
 const SCHEMA: u32 = 1;
 /// Exit status if the component violates the policy file.
 const TOO_MUCH: u8 = 1;
@@ -82,13 +85,10 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         terms,
         broken,
     };
-    let printed = if args.json {
-        report.json()
-    } else {
-        report.text()
-    };
-    let mut out = crate::output::stdout();
-    writeln!(out, "{printed}")?;
+    output::print(&match args.format.output {
+        OutputFormat::Data(form) => form.document(&report.as_json())?,
+        _ => report.text() + "\n",
+    })?;
     Ok(report.status())
 }
 
@@ -132,7 +132,7 @@ impl InspectReport<'_> {
         }
     }
 
-    fn json(&self) -> String {
+    fn as_json(&self) -> Value {
         let mut report = json!({
             "schema": SCHEMA,
             "file": self.args.file.display().to_string(),
@@ -150,7 +150,7 @@ impl InspectReport<'_> {
         {
             all.extend(own);
         }
-        format!("{report:#}")
+        report
     }
 
     fn signature_json(&self) -> Value {

@@ -9,6 +9,7 @@ mod call_steps;
 mod candidate;
 mod case_results;
 mod deploy;
+mod deploy_dry_run;
 mod deployed;
 mod deployed_cluster;
 mod dev;
@@ -21,6 +22,8 @@ mod registry;
 mod sign;
 mod test;
 mod verify;
+
+pub use deployed::modules;
 
 use crate::{args::ModuleCommand, reload};
 use anyhow::Result;
@@ -41,7 +44,7 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::Pull(args) => registry::pull(&args),
         ModuleCommand::Deploy(args) => deploy::deploy(args),
         ModuleCommand::List(args) if args.available => available::list(&args),
-        ModuleCommand::List(args) => deployed::list(args.query),
+        ModuleCommand::List(args) => deployed::list(args),
         ModuleCommand::Add(args) => add::add(args),
         ModuleCommand::Reload(args) => reload::request(args),
         ModuleCommand::Disable(args) => deployed::change(args, |name| ModuleCall::Disable { name }),

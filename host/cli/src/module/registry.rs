@@ -142,7 +142,7 @@ pub fn pull(args: &Pull) -> Result<ExitCode> {
         writeln!(out, "{pinned} is in {}", directory.display())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let file = args.output.clone().unwrap_or_else(|| usual_file(reference));
+    let file = args.file.clone().unwrap_or_else(|| usual_file(reference));
     write(&pulled, &file)?;
     writeln!(out, "{pinned} is in {}", file.display())?;
     let is_printed = |name: &&str| **name != *annotation::SIGNATURE;
@@ -179,7 +179,7 @@ fn write(pulled: &PulledArtifact, file: &Path) -> Result<()> {
         .chain(signature)
     {
         let new = fs::File::create_new(path)
-            .with_context(|| format!("{}: choose another file by --output", path.display()));
+            .with_context(|| format!("{}: choose another file by --file", path.display()));
         new?.write_all(bytes)
             .with_context(|| path.display().to_string())?;
     }

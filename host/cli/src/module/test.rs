@@ -4,15 +4,16 @@ use super::{
     candidate::Tried,
     case_results::{CaseResults, LogDisplay, run_file, table, usual_sinks},
 };
-use crate::{args::ModuleTest, wait_message::WaitMessage};
+use crate::{
+    args::{ModuleTest, OutputFormat},
+    output,
+    wait_message::WaitMessage,
+};
 use anyhow::{Context, Result};
 use peal_devtools::module_test::{CallRecords, Candidate, CaseReport};
 use peal_sandbox::ModuleLimits;
-use std::{
-    fs,
-    io::{self, Write},
-    process::ExitCode,
-};
+use serde_json::{Value, json};
+use std::{fs, io::Write, process::ExitCode};
 
 /// Runs cases, and prints their results. The exit status is 0 if all are as expected, else 1.
 pub fn test(args: &ModuleTest) -> Result<ExitCode> {
@@ -58,12 +59,15 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     }
     // The line of the message must be gone before results are printed.
     drop(waiting);
-    let mut out = crate::output::stdout();
-    match &args.debug {
-        Some(case) => call_list::print(&all, case, &mut out)?,
-        None if args.json => json(&all, &mut out)?,
-        None if args.show_log => table(&all, LogDisplay::Shown, &mut out)?,
-        None => table(&all, LogDisplay::Hidden, &mut out)?,
+    let mut out = output::stdout();
+    match (&args.debug, args.format.output) {
+        (Some(case), _) => call_list::print(&all, case, &mut out)?,
+        (None, OutputFormat::Data(form)) => {
+            let told = form.document(&all.iter().map(as_json).collect::<Vec<_>>())?;
+            out.write_all(told.as_bytes())?;
+        }
+        (None, _) if args.show_log => table(&all, LogDisplay::Shown, &mut out)?,
+        (None, _) => table(&all, LogDisplay::Hidden, &mut out)?,
     }
     let mut reports = all.iter().flat_map(|results| &results.reports);
     Ok(if reports.all(CaseReport::is_ok) {
@@ -83,21 +87,18 @@ fn check_write(args: &ModuleTest, files: usize) -> Result<()> {
     Ok(())
 }
 
-fn json(all: &[CaseResults], out: &mut impl Write) -> io::Result<()> {
-    let files = all.iter().map(|CaseResults { file, reports }| {
-        let cases = reports.iter().map(|report| {
-            serde_json::json!({
-                "case": report.case,
-                "ok": report.is_ok(),
-                "checked": report.is_checked,
-                "outcome": report.outcome,
-                "differences": report.differences,
-                "logs": report.logs,
-                "writes": report.writes,
-            })
-        });
-        serde_json::json!({ "file": file.path, "left_out": file.left_out, "cases": cases.collect::<Vec<_>>() })
+fn as_json(results: &CaseResults) -> Value {
+    let CaseResults { file, reports } = results;
+    let cases = reports.iter().map(|report| {
+        json!({
+            "case": report.case,
+            "ok": report.is_ok(),
+            "checked": report.is_checked,
+            "outcome": report.outcome,
+            "differences": report.differences,
+            "logs": report.logs,
+            "writes": report.writes,
+        })
     });
-    serde_json::to_writer_pretty(&mut *out, &files.collect::<Vec<_>>())?;
-    writeln!(out)
+    json!({ "file": file.path, "left_out": file.left_out, "cases": cases.collect::<Vec<_>>() })
 }

@@ -8,10 +8,7 @@ use anyhow::{Context, Result};
 use peal_client::{FileSign, MonitorRequest};
 use peal_model::code;
 use peal_server::admin::WatchedEvent;
-use std::{
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 /// Prints the alerts.
 pub async fn file(args: MonitorFile) -> Result<ExitCode> {
@@ -24,7 +21,7 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
         access,
         modify,
         count,
-        json,
+        format,
     } = args;
     let sign = match (access, modify) {
         (true, _) => FileSign::Access,
@@ -33,18 +30,14 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
     };
     // The server has another working directory.
     let path = std::path::absolute(&path).with_context(|| format!("{path:?} means no file"))?;
-    let form = match json {
-        true => EventFormat::Json,
-        false if io::stdout().is_terminal() => EventFormat::Colored,
-        false => EventFormat::Plain,
-    };
+    let form = EventFormat::of(format.output);
     // The handler is registered before the monitoring starts: an alert may come at once.
     let mut listening = EventListener::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
     let request = MonitorRequest::file(&path, sign, time, drops);
     let ended = match listening.tool.watch(request).await {
         Ok(_) => listening
             .print(Some(count), |event| {
-                Ok(print::whole(&WatchedEvent::of(event), form)?)
+                print::whole(&WatchedEvent::of(event), form)
             })
             .await
             .map(|()| ExitCode::SUCCESS),

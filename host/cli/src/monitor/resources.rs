@@ -5,7 +5,7 @@ use super::{
     written,
 };
 use crate::{
-    args::MonitorUsage,
+    args::{MonitorUsage, OutputFormat},
     event::print,
     table::{Side, table},
     units,
@@ -33,7 +33,7 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
         networks,
         rate,
         count,
-        json,
+        format,
     } = args;
     let procs: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
     let mut wanted = Vec::new();
@@ -55,10 +55,10 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
         }
         if rate.is_some() {
             listening
-                .print(count, |event| shown(&event.infos, json))
+                .print(count, |event| shown(&event.infos, format.output))
                 .await?;
         } else {
-            written(&shown(&usage, json)?).await?;
+            written(&shown(&usage, format.output)?).await?;
         }
         Ok(ExitCode::SUCCESS)
     };
@@ -68,11 +68,9 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
 }
 
 /// Formats the infos, with the last line end.
-fn shown(infos: &[Info], json: bool) -> Result<String> {
-    if json {
-        return Ok(serde_json::to_string(
-            &infos.iter().map(WatchedInfo::from).collect::<Vec<_>>(),
-        )? + "\n");
+fn shown(infos: &[Info], format: OutputFormat) -> Result<String> {
+    if let OutputFormat::Data(form) = format {
+        return form.record(&infos.iter().map(WatchedInfo::from).collect::<Vec<_>>());
     }
     let mut text = procs(&usage::of_procs(infos));
     for info in infos.iter().filter(|info| !is_of_procs(info)) {
@@ -183,6 +181,7 @@ fn in_units(info: &Info) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::DataFormat;
     use peal_model::{DataArray, KeyName, Nspace, Rank};
 
     #[test]
@@ -220,8 +219,9 @@ PMIX_NODE_RESOURCE_USAGE
   PMIX_NET_RECVD_PCKTS=5
   PMIX_NODE_SAMPLE_TIME=1970-01-01T00:00:00Z
 ";
-        assert_eq!(shown(&usage, false).unwrap(), expected);
-        let json: serde_json::Value = serde_json::from_str(&shown(&usage, true).unwrap()).unwrap();
+        assert_eq!(shown(&usage, OutputFormat::Text).unwrap(), expected);
+        let json = shown(&usage, OutputFormat::Data(DataFormat::Json)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json[2]["attribute"], "PMIX_NODE_RESOURCE_USAGE");
         assert_eq!(
             json[2]["value"][2]["value"], 123_456_789,

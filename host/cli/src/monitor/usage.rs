@@ -1,5 +1,5 @@
 //! Resource usage of procs, as servers report it under the keys of the Standard.
-use peal_core::monitor::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME};
+use peal_core::monitor::{PROC_ELAPSED, TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME};
 use peal_model::{DataArray, Info, KeyName, Proc, Value, key};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,6 +13,9 @@ const DEEPEST: usize = 4;
 pub struct MeasuredUsage {
     /// Usage of one core, in percent.
     pub cpu_percent: Option<f64>,
+    /// Time since the start of the process, in seconds.
+    #[serde(default)]
+    pub elapsed_seconds: Option<f64>,
     /// Processor time, in seconds.
     pub cpu_seconds: Option<f64>,
     /// Resident memory, in megabytes.
@@ -46,6 +49,7 @@ impl MeasuredUsage {
         let amount = |key: KeyName| value(key).and_then(number);
         MeasuredUsage {
             cpu_percent: amount(key::PMIX_PROC_PERCENT_CPU),
+            elapsed_seconds: amount(PROC_ELAPSED),
             cpu_seconds: amount(key::PMIX_PROC_TIME),
             resident_mb: amount(key::PMIX_PROC_RSS),
             proportional_mb: amount(key::PMIX_PROC_PSS),
@@ -76,7 +80,7 @@ impl MeasuredUsage {
     /// Returns the usage as JSON.
     pub fn json(&self) -> serde_json::Value {
         json!({
-            "cpu_percent": self.cpu_percent, "cpu_seconds": self.cpu_seconds, "resident_mb": self.resident_mb,
+            "elapsed_seconds": self.elapsed_seconds, "cpu_percent": self.cpu_percent, "cpu_seconds": self.cpu_seconds, "resident_mb": self.resident_mb,
             "proportional_mb": self.proportional_mb, "virtual_mb": self.virtual_mb, "threads": self.threads,
             "os_state": self.os_state, "tree_cpu_seconds": self.tree_cpu_seconds, "tree_mb": self.tree_mb,
             "tree_peak_mb": self.tree_peak_mb, "tree_processes": self.tree_processes,

@@ -2,6 +2,7 @@
 use crate::monitor::usage::{self, MeasuredUsage};
 use anyhow::{Result, bail};
 use peal_client::{Client, ClientError};
+use peal_core::job::JOB_ELAPSED;
 use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{
     Info, Infos, KeyName, Nspace, Proc, ProcInfo, Query, Status, UserIdentity, Value, code, key,
@@ -13,10 +14,16 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Job in a list.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GatheredJob {
+    /// Name of the job's server, where jobs of several are listed.
+    #[serde(default)]
+    pub server: Option<String>,
     pub nspace: Nspace,
     pub uid: Option<u32>,
     pub size: Option<u64>,
     pub command: Option<String>,
+    /// Time since the start or the registration of the job, in seconds.
+    #[serde(default)]
+    pub elapsed: Option<u64>,
     pub procs: Vec<GatheredProc>,
 }
 
@@ -84,6 +91,12 @@ pub async fn gather(client: &impl QuerySource, wanted: &[Nspace]) -> Result<Vec<
     Ok(jobs)
 }
 
+/// Returns the names of all jobs.
+pub async fn job_names(client: &impl QuerySource) -> Result<Vec<String>> {
+    let jobs = jobs(client).await?;
+    Ok(jobs.into_iter().map(|job| job.nspace.to_string()).collect())
+}
+
 async fn jobs(client: &impl QuerySource) -> Result<Vec<GatheredJob>> {
     let answer = query(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
     let Some(Value::DataArray(array)) = answer.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else {
@@ -117,10 +130,12 @@ fn job(infos: &[&Info]) -> Option<GatheredJob> {
         .and_then(Value::as_str)
         .map(str::to_owned);
     Some(GatheredJob {
+        server: None,
         nspace,
         uid,
         size,
         command,
+        elapsed: value(JOB_ELAPSED).and_then(Value::as_u64),
         procs: Vec::new(),
     })
 }

@@ -3,11 +3,21 @@ mod gather;
 mod nodes;
 mod print;
 
-pub use gather::{GatheredJob, HostQueries, gather};
+pub use gather::{GatheredJob, HostQueries, gather, job_names};
+pub use print::{ProcRow, as_json};
 
-use crate::{args::Ps, event, monitor::written, node, tool};
+use crate::{
+    args::Ps,
+    event,
+    listing::ListSelection,
+    monitor::written,
+    node,
+    tool::{self, ToolAnswer},
+};
 use anyhow::Result;
-use print::ProcListFormat;
+use peal_client::Tool;
+use peal_model::Nspace;
+use print::TablePlacement;
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
@@ -35,16 +45,23 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             watch,
             every,
             count,
-            json,
+            format,
+            user,
+            state,
+            order,
             nodes: _,
             config: _,
         } = args;
-        let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
-        let form = match (json, watch) {
-            (true, _) => ProcListFormat::Json,
-            (false, true) if io::stdout().is_terminal() => ProcListFormat::Redrawn,
-            (false, _) => ProcListFormat::Plain,
+        let attached = tool::attach_to_all(event::tool_settings(server)?).await?;
+        let tools = attached.report();
+        let format = format.output;
+        let selection = ListSelection {
+            user: user.user,
+            states: state.state,
+            order: order.sort,
         };
+        let order = selection.order.as_ref();
+        let is_terminal = io::stdout().is_terminal();
         let mut missing = Vec::new();
         let show = async {
             let mut turns = interval(every.max(SHORTEST));
@@ -54,14 +71,23 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             let mut is_first = true;
             while left != Some(0) {
                 turns.tick().await;
-                let mut found = Vec::new();
-                for tool in &tools {
-                    found.extend(gather(&**tool, &jobs).await?);
-                }
+                let found = from_servers(&tools, &jobs).await?;
                 let are_there =
                     |nspace: &&_| !found.iter().any(|job: &GatheredJob| job.nspace == **nspace);
                 missing = jobs.iter().filter(are_there).cloned().collect();
-                let text = print::snapshot(&found, form, is_first)?;
+                let found = print::selected(found, &selection);
+                let text = match (watch, is_terminal, is_first) {
+                    (false, _, _) => print::snapshot(&found, format, order)?,
+                    (true, true, _) => {
+                        print::update(&found, format, order, TablePlacement::Replacing)?
+                    }
+                    (true, false, true) => {
+                        print::update(&found, format, order, TablePlacement::First)?
+                    }
+                    (true, false, false) => {
+                        print::update(&found, format, order, TablePlacement::Below)?
+                    }
+                };
                 if !written(&text).await? {
                     break;
                 }
@@ -94,4 +120,17 @@ pub fn run(args: Ps) -> Result<ExitCode> {
         crate::print_line(&format!("no job of yours is called {}", names.join(" or ")));
         Ok(ExitCode::from(MISSING))
     })
+}
+
+/// Returns the jobs of servers, with the names of the servers if there are several.
+pub async fn from_servers(tools: &[Tool], jobs: &[Nspace]) -> Result<Vec<GatheredJob>> {
+    let answers = tool::ask_each(tools, async |tool| gather(&**tool, jobs).await).await?;
+    let of_server = |ToolAnswer { server, answer }: ToolAnswer<Vec<GatheredJob>>| {
+        let jobs = answer.into_iter();
+        jobs.map(move |job| GatheredJob {
+            server: server.clone(),
+            ..job
+        })
+    };
+    Ok(answers.into_iter().flat_map(of_server).collect())
 }

@@ -4,11 +4,12 @@ use super::{
     print::{self, NodeJobs},
 };
 use crate::{
-    args::Ps,
+    args::{OutputFormat, Ps},
     cluster::{
         NodeReply, NodeRequest,
         nodes::{NodeReplies, as_json, ask_all, of_kind, report_silent},
     },
+    listing::ListSelection,
     output,
 };
 use anyhow::Result;
@@ -20,7 +21,10 @@ use std::{io::Write, process::ExitCode};
 pub(super) fn run(args: Ps) -> Result<ExitCode> {
     let Ps {
         jobs: wanted,
-        json,
+        format,
+        user,
+        state,
+        order,
         nodes,
         config,
         ..
@@ -33,24 +37,35 @@ pub(super) fn run(args: Ps) -> Result<ExitCode> {
         NodeReply::Procs { jobs } => Some(jobs),
         _ => None,
     });
+    let selection = ListSelection {
+        user: user.user,
+        states: state.state,
+        order: order.sort,
+    };
+    let is_missing = |nspace: &&Nspace| {
+        let mut jobs = replies.values().flatten().flatten();
+        !jobs.any(|job| job.nspace == **nspace)
+    };
+    let missing: Vec<Nspace> = wanted.iter().filter(is_missing).cloned().collect();
+    let selected = |jobs: Vec<GatheredJob>| print::selected(jobs, &selection);
+    let replies: NodeReplies<Vec<GatheredJob>> = replies
+        .into_iter()
+        .map(|(node, reply)| (node, reply.map(selected)))
+        .collect();
     let mut out = output::stdout();
-    if json {
+    if let OutputFormat::Data(form) = format.output {
         let jobs = |jobs: &Vec<GatheredJob>| json!(print::as_json(jobs));
-        writeln!(out, "{}", as_json(&replies, "jobs", jobs))?;
+        let told = form.document(&as_json(&replies, "jobs", jobs))?;
+        out.write_all(told.as_bytes())?;
     } else {
         let listed = replies.iter().filter_map(|(node, reply)| {
             let jobs = reply.as_deref().ok()?;
             Some(NodeJobs { node, jobs })
         });
-        out.write_all(print::of_nodes(listed).as_bytes())?;
+        out.write_all(print::of_nodes(listed, format.output, selection.order.as_ref()).as_bytes())?;
     }
     out.flush()?;
     let silent = report_silent(&replies);
-    let is_missing = |nspace: &&Nspace| {
-        let mut jobs = replies.values().flatten().flatten();
-        !jobs.any(|job| job.nspace == **nspace)
-    };
-    let missing: Vec<&Nspace> = wanted.iter().filter(is_missing).collect();
     if missing.is_empty() || silent != ExitCode::SUCCESS {
         return Ok(silent);
     }

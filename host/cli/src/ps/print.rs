@@ -1,52 +1,183 @@
-//! Jobs and procs as a table, and as JSON.
+//! Jobs and procs as a table, and for programs.
 use super::gather::{GatheredJob, GatheredProc};
 use crate::{
+    args::OutputFormat,
+    listing::{ListColumn, ListItem, ListOrder, ListSelection, NONE, listed, names},
     monitor::usage::MeasuredUsage,
-    table::{Side, table},
-    units,
+    units, users,
 };
-use peal_model::{NodeName, ProcState, names::number};
+use anyhow::Result;
+use peal_model::{NodeName, ProcState, Rank, Text, names::number};
 use serde_json::{Value, json};
+use std::cmp::Ordering;
 
-/// Output format.
+/// Placement of a table after a previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProcListFormat {
-    /// For people, one table below the other.
-    Plain,
-    /// For people, in the place of the previous table.
-    Redrawn,
-    /// For programs.
-    Json,
+pub enum TablePlacement {
+    /// There is no previous one.
+    First,
+    /// Below the previous one.
+    Below,
+    /// In the place of the previous one, on a terminal.
+    Replacing,
 }
 
-/// Columns of a list.
-const HEAD: [(&str, Side); 8] = [
-    ("job", Side::Left),
-    ("user", Side::Left),
-    ("rank", Side::Right),
-    ("state", Side::Left),
-    ("pid", Side::Right),
-    ("cpu%", Side::Right),
-    ("memory", Side::Right),
-    ("command", Side::Left),
-];
+/// Row of the table: a proc, or a job without known procs.
+#[derive(Clone, Debug)]
+pub struct ProcRow {
+    /// Node of the cluster, if several are listed.
+    node: Option<String>,
+    /// Server of the job, if several are listed.
+    server: Option<String>,
+    job: String,
+    uid: Option<u32>,
+    /// Rank of the proc; none for a job without known procs.
+    rank: Option<u32>,
+    /// Number of procs of the job.
+    size: Option<u64>,
+    state: &'static str,
+    pid: Option<u32>,
+    /// Time since the start of the proc, or of the job, in seconds.
+    elapsed: Option<f64>,
+    usage: Option<MeasuredUsage>,
+    /// Host of the process.
+    host: Option<String>,
+    executable: Option<String>,
+    command: Option<String>,
+}
+
+impl ProcRow {
+    /// Formats the rank, or all ranks of the job.
+    fn ranks(&self) -> String {
+        let of_job = self
+            .size
+            .map(|size| format!("0-{}", size.saturating_sub(1)));
+        let rank = self.rank.map(|rank| Rank(rank).to_string());
+        or_none(rank.or(of_job))
+    }
+
+    fn amount(&self, of: fn(&MeasuredUsage) -> Option<f64>) -> Option<f64> {
+        self.usage.as_ref().and_then(of)
+    }
+}
+
+impl ListItem for ProcRow {
+    const COLUMNS: &'static [ListColumn<ProcRow>] = &[
+        ListColumn::<ProcRow>::text("node", |row| or_none(row.node.clone())).if_given(),
+        ListColumn::<ProcRow>::text("server", |row| or_none(row.server.clone())).if_given(),
+        ListColumn::<ProcRow>::text("job", |row| row.job.clone()),
+        ListColumn::<ProcRow>::text("user", |row| or_none(row.uid.map(users::shown))),
+        ListColumn::<ProcRow>::numbered_text("rank", ProcRow::ranks, |row| row.rank.map(f64::from)),
+        ListColumn::<ProcRow>::text("state", |row| row.state.to_owned()),
+        ListColumn::<ProcRow>::number("pid", |row| row.pid.map(f64::from), units::count),
+        ListColumn::<ProcRow>::number("elapsed", |row| row.elapsed, units::seconds),
+        ListColumn::<ProcRow>::number(
+            "cpu%",
+            |row| row.amount(|usage| usage.cpu_percent),
+            |cpu| format!("{cpu:.1}"),
+        ),
+        ListColumn::<ProcRow>::number(
+            "cpu time",
+            |row| row.amount(|usage| usage.cpu_seconds),
+            units::seconds,
+        )
+        .wide(),
+        ListColumn::<ProcRow>::number(
+            "memory",
+            |row| row.amount(MeasuredUsage::memory_mb),
+            units::megabytes,
+        ),
+        ListColumn::<ProcRow>::number(
+            "threads",
+            |row| row.amount(|usage| usage.threads.map(|threads| threads as f64)),
+            units::count,
+        )
+        .wide(),
+        ListColumn::<ProcRow>::text("host", |row| or_none(row.host.clone())).wide(),
+        ListColumn::<ProcRow>::text("executable", |row| or_none(row.executable.clone())).wide(),
+        ListColumn::<ProcRow>::text("command", |row| or_none(row.command.clone())),
+    ];
+
+    const STATES: &'static [&'static str] = &[
+        "prepared",
+        "starting",
+        "restarting",
+        "ending",
+        "running",
+        "stopped",
+        "connected",
+        "ended",
+        "killed",
+        "aborted",
+        "failed",
+        "not started",
+        "silent",
+        "other",
+    ];
+}
+
 /// Escape sequence that clears the terminal.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
-/// Placeholder for an unknown value.
-const UNKNOWN: &str = "-";
 
 /// Formats the running jobs, with the last line end.
 pub fn snapshot(
     jobs: &[GatheredJob],
-    form: ProcListFormat,
-    is_first: bool,
-) -> serde_json::Result<String> {
-    Ok(match form {
-        ProcListFormat::Json => serde_json::to_string(&as_json(jobs))? + "\n",
-        ProcListFormat::Redrawn => format!("{CLEAR}{}", text(jobs)),
-        ProcListFormat::Plain if is_first => text(jobs),
-        ProcListFormat::Plain => format!("\n{}", text(jobs)),
+    format: OutputFormat,
+    order: Option<&ListOrder>,
+) -> Result<String> {
+    Ok(match format {
+        OutputFormat::Data(form) => form.document(&as_json(jobs))?,
+        OutputFormat::Name => job_names(jobs),
+        _ if jobs.is_empty() => "no jobs run here\n".to_owned(),
+        _ => {
+            let mut rows: Vec<ProcRow> = jobs.iter().flat_map(rows).collect();
+            if let Some(order) = order {
+                order.sort(&mut rows);
+            }
+            listed(&rows, format)
+        }
     })
+}
+
+/// Returns the jobs and procs that a selection has, in its order. A job has the place of its first proc.
+pub fn selected(jobs: Vec<GatheredJob>, selection: &ListSelection) -> Vec<GatheredJob> {
+    let jobs = jobs.into_iter();
+    let mut jobs: Vec<GatheredJob> = jobs.filter(|job| selection.has_user(job.uid)).collect();
+    if !selection.states.is_empty() {
+        for job in &mut jobs {
+            job.procs.retain(|proc| selection.has_state(state(proc)));
+        }
+        jobs.retain(|job| !job.procs.is_empty());
+    }
+    if let Some(order) = &selection.order {
+        for job in &mut jobs {
+            let of_job = job_row(job);
+            let row = |proc: &GatheredProc| proc_row(&of_job, proc);
+            job.procs
+                .sort_by(|one, other| order.compare(&row(one), &row(other)));
+        }
+        let first = |job: &GatheredJob| rows(job).into_iter().next();
+        jobs.sort_by(|one, other| match (first(one), first(other)) {
+            (Some(one), Some(other)) => order.compare(&one, &other),
+            _ => Ordering::Equal,
+        });
+    }
+    jobs
+}
+
+/// Formats the running jobs at one of several times.
+pub fn update(
+    jobs: &[GatheredJob],
+    format: OutputFormat,
+    order: Option<&ListOrder>,
+    placement: TablePlacement,
+) -> Result<String> {
+    match (format, placement) {
+        (OutputFormat::Data(form), _) => form.record(&as_json(jobs)),
+        (_, TablePlacement::Replacing) => Ok(format!("{CLEAR}{}", snapshot(jobs, format, order)?)),
+        (OutputFormat::Name, _) | (_, TablePlacement::First) => snapshot(jobs, format, order),
+        (_, TablePlacement::Below) => Ok(format!("\n{}", snapshot(jobs, format, order)?)),
+    }
 }
 
 /// Running jobs of a node.
@@ -55,24 +186,31 @@ pub struct NodeJobs<'a> {
     pub jobs: &'a [GatheredJob],
 }
 
-/// Formats the running jobs of nodes.
-pub fn of_nodes<'a>(nodes: impl Iterator<Item = NodeJobs<'a>>) -> String {
-    let rows: Vec<[String; 9]> = nodes
-        .flat_map(|NodeJobs { node, jobs }| {
-            let rows = jobs.iter().flat_map(rows);
-            rows.map(|row| after_node(node.to_string(), row))
-        })
-        .collect();
-    if rows.is_empty() {
+/// Formats the running jobs of nodes as a table or as names.
+pub fn of_nodes<'a>(
+    nodes: impl Iterator<Item = NodeJobs<'a>>,
+    format: OutputFormat,
+    order: Option<&ListOrder>,
+) -> String {
+    let mut all = Vec::new();
+    for NodeJobs { node, jobs } in nodes {
+        all.extend(jobs.iter().flat_map(rows).map(|row| ProcRow {
+            node: Some(node.to_string()),
+            ..row
+        }));
+    }
+    if let Some(order) = order {
+        order.sort(&mut all);
+    }
+    if format == OutputFormat::Name {
+        let mut jobs: Vec<String> = all.into_iter().map(|row| row.job).collect();
+        jobs.dedup();
+        return names(jobs);
+    }
+    if all.is_empty() {
         return "no jobs run in the cluster\n".to_owned();
     }
-    table(after_node(("node", Side::Left), HEAD), &rows)
-}
-
-/// Puts the cell of a node before the others of a row.
-fn after_node<T>(node: T, row: [T; 8]) -> [T; 9] {
-    let [job, user, rank, state, pid, cpu, memory, command] = row;
-    [node, job, user, rank, state, pid, cpu, memory, command]
+    listed(&all, format)
 }
 
 /// Returns running jobs as JSON.
@@ -80,63 +218,65 @@ pub fn as_json(jobs: &[GatheredJob]) -> Vec<Value> {
     jobs.iter().map(job_json).collect()
 }
 
-fn text(jobs: &[GatheredJob]) -> String {
-    if jobs.is_empty() {
-        return "no jobs run here\n".to_owned();
-    }
-    let rows: Vec<[String; 8]> = jobs.iter().flat_map(rows).collect();
-    table(HEAD, &rows)
+fn job_names(jobs: &[GatheredJob]) -> String {
+    names(jobs.iter().map(|job| job.nspace.as_str()))
+}
+
+fn or_none(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NONE.to_owned())
 }
 
 /// Returns a row for each proc; a job without known procs has one row.
-fn rows(job: &GatheredJob) -> Vec<[String; 8]> {
-    let name = || job.nspace.as_str().to_owned();
-    let unknown = || UNKNOWN.to_owned();
-    let user = || job.uid.map_or_else(unknown, units::user);
-    let command = || job.command.clone().unwrap_or_else(unknown);
+fn rows(job: &GatheredJob) -> Vec<ProcRow> {
+    let of_job = job_row(job);
     if job.procs.is_empty() {
-        let size = job
-            .size
-            .map_or_else(unknown, |size| format!("0-{}", size.saturating_sub(1)));
-        return vec![[
-            name(),
-            user(),
-            size,
-            unknown(),
-            unknown(),
-            unknown(),
-            unknown(),
-            command(),
-        ]];
+        return vec![of_job];
     }
-    let row = |listed: &GatheredProc| {
-        let GatheredProc { info, usage } = listed;
-        // A server reports 0 for a proc without a process.
-        let pid = if info.pid == 0 {
-            unknown()
-        } else {
-            info.pid.to_string()
-        };
-        let cpu = usage
-            .as_ref()
-            .and_then(|usage| usage.cpu_percent)
-            .map_or_else(unknown, |cpu| format!("{cpu:.1}"));
-        let memory = usage
-            .as_ref()
-            .and_then(MeasuredUsage::memory_mb)
-            .map_or_else(unknown, units::megabytes);
-        [
-            name(),
-            user(),
-            info.proc.rank.to_string(),
-            state(listed).to_owned(),
-            pid,
-            cpu,
-            memory,
-            command(),
-        ]
-    };
-    job.procs.iter().map(row).collect()
+    let procs = job.procs.iter();
+    procs.map(|proc| proc_row(&of_job, proc)).collect()
+}
+
+/// Returns the row of a job without known procs.
+fn job_row(job: &GatheredJob) -> ProcRow {
+    ProcRow {
+        node: None,
+        server: job.server.clone(),
+        job: job.nspace.as_str().to_owned(),
+        uid: job.uid,
+        rank: None,
+        size: job.size,
+        state: NONE,
+        pid: None,
+        elapsed: job.elapsed.map(|seconds| seconds as f64),
+        usage: None,
+        host: None,
+        executable: None,
+        command: job.command.clone(),
+    }
+}
+
+fn proc_row(of_job: &ProcRow, listed: &GatheredProc) -> ProcRow {
+    let GatheredProc { info, usage } = listed;
+    ProcRow {
+        rank: Some(info.proc.rank.0),
+        state: state(listed),
+        pid: pid(listed),
+        elapsed: usage.as_ref().and_then(|usage| usage.elapsed_seconds),
+        usage: usage.clone(),
+        host: text(&info.hostname),
+        executable: text(&info.executable),
+        ..of_job.clone()
+    }
+}
+
+/// Returns the process id. A server reports 0 for a proc without a process.
+fn pid(listed: &GatheredProc) -> Option<u32> {
+    Some(listed.info.pid).filter(|pid| *pid != 0)
+}
+
+fn text(text: &Option<Text>) -> Option<String> {
+    text.as_ref()
+        .map(|text| text.to_string_lossy().into_owned())
 }
 
 /// Returns the state of a proc in a word. A stopped process is known to the operating system only.
@@ -163,27 +303,23 @@ fn state(listed: &GatheredProc) -> &'static str {
             "not started"
         }
         number::PMIX_PROC_STATE_HEARTBEAT_FAILED => "silent",
-        number::PMIX_PROC_STATE_UNDEF => UNKNOWN,
+        number::PMIX_PROC_STATE_UNDEF => NONE,
         _ => "other",
     }
 }
 
 fn job_json(job: &GatheredJob) -> Value {
     let procs: Vec<Value> = job.procs.iter().map(proc_json).collect();
-    json!({ "nspace": job.nspace.as_str(), "uid": job.uid, "size": job.size, "command": job.command, "procs": procs })
+    json!({ "server": job.server, "nspace": job.nspace.as_str(), "uid": job.uid, "user": job.uid.and_then(users::name), "size": job.size, "elapsed": job.elapsed, "command": job.command, "procs": procs })
 }
 
 fn proc_json(listed: &GatheredProc) -> Value {
     let GatheredProc { info, usage } = listed;
     let state = state(listed);
-    let text = |text: &Option<peal_model::Text>| {
-        text.as_ref()
-            .map(|text| text.to_string_lossy().into_owned())
-    };
     json!({
         "rank": info.proc.rank.0,
-        "state": (state != UNKNOWN).then_some(state),
-        "pid": (info.pid != 0).then_some(info.pid),
+        "state": (state != NONE).then_some(state),
+        "pid": pid(listed),
         "node": text(&info.hostname),
         "executable": text(&info.executable),
         "usage": usage.as_ref().map(MeasuredUsage::json),
@@ -193,6 +329,7 @@ fn proc_json(listed: &GatheredProc) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::DataFormat;
     use peal_model::{Nspace, Proc, ProcInfo, Rank};
 
     fn listed(rank: u32, state: ProcState, usage: Option<MeasuredUsage>) -> GatheredProc {
@@ -218,6 +355,7 @@ mod tests {
     fn unknown_values_are_dashes_and_stopped_procs_are_marked() {
         let stopped = MeasuredUsage {
             cpu_percent: Some(12.345),
+            elapsed_seconds: Some(75.0),
             resident_mb: Some(3.0),
             os_state: Some("T (stopped)".to_owned()),
             ..MeasuredUsage::default()
@@ -227,44 +365,76 @@ mod tests {
             listed(10, ProcState::TERMINATED, None),
         ];
         let solver = GatheredJob {
+            server: None,
             nspace: Nspace::new("solver").unwrap(),
             uid: Some(0),
             size: Some(2),
             command: Some("./app\u{1b}[2J".to_owned()),
+            elapsed: Some(80),
             procs,
         };
         let far = GatheredJob {
+            server: None,
             nspace: Nspace::new("far").unwrap(),
             uid: None,
             size: Some(4),
             command: None,
+            elapsed: Some(7200),
             procs: Vec::new(),
         };
         let jobs = [solver, far];
         let expected = "\
-job     user  rank  state     pid  cpu%  memory  command
-solver  root     0  stopped  4711  12.3  3.0 MB  ./app\\u{1b}[2J
-solver  root    10  ended       -     -       -  ./app\\u{1b}[2J
-far     -      0-3  -           -     -       -  -
+job     user      rank  state     pid  elapsed  cpu%  memory  command
+solver  root (0)     0  stopped  4711    1m15s  12.3  3.0 MB  ./app\\u{1b}[2J
+solver  root (0)    10  ended       -        -     -       -  ./app\\u{1b}[2J
+far     -          0-3  -           -    2h00m     -       -  -
 ";
+        let text = OutputFormat::Text;
+        assert_eq!(snapshot(&jobs, text, None).unwrap(), expected);
+        for (placement, before) in [
+            (TablePlacement::First, ""),
+            (TablePlacement::Below, "\n"),
+            (TablePlacement::Replacing, CLEAR),
+        ] {
+            assert_eq!(
+                update(&jobs, text, None, placement).unwrap(),
+                format!("{before}{expected}")
+            );
+        }
+        assert_eq!(snapshot(&[], text, None).unwrap(), "no jobs run here\n");
         assert_eq!(
-            snapshot(&jobs, ProcListFormat::Plain, true).unwrap(),
-            expected
+            snapshot(&jobs, OutputFormat::Name, None).unwrap(),
+            "solver\nfar\n"
         );
-        assert_eq!(
-            snapshot(&jobs, ProcListFormat::Redrawn, false).unwrap(),
-            format!("{CLEAR}{expected}")
-        );
-        assert_eq!(
-            snapshot(&[], ProcListFormat::Plain, false).unwrap(),
-            "\nno jobs run here\n"
-        );
-        let told: Value =
-            serde_json::from_str(&snapshot(&jobs, ProcListFormat::Json, true).unwrap()).unwrap();
+        let wide = snapshot(&jobs, OutputFormat::Wide, None).unwrap();
+        assert!(wide.contains("  cpu time  ") && wide.contains("  executable  "));
+        let told = snapshot(&jobs, OutputFormat::Data(DataFormat::Json), None).unwrap();
+        let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(told[0]["procs"][0]["usage"]["cpu_percent"], 12.345);
         assert_eq!(
             (&told[0]["procs"][1]["pid"], &told[1]["size"]),
             (&Value::Null, &4.into())
         );
+        let order = ListOrder::parse::<ProcRow>("-rank").unwrap();
+        let selection = ListSelection {
+            order: Some(order.clone()),
+            ..ListSelection::default()
+        };
+        let sorted = selected(jobs.to_vec(), &selection);
+        assert_eq!(sorted[0].procs[0].info.proc.rank.0, 10);
+        let table = snapshot(&sorted, text, Some(&order)).unwrap();
+        let ranks: Vec<&str> = table
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_whitespace().nth(3))
+            .collect();
+        assert_eq!(ranks, ["10", "0", "-"], "{table}");
+        let stopped = ListSelection {
+            states: vec!["stopped".to_owned()],
+            user: Some(0),
+            order: None,
+        };
+        let stopped = selected(jobs.to_vec(), &stopped);
+        assert_eq!((stopped.len(), stopped[0].procs.len()), (1, 1));
     }
 }

@@ -41,8 +41,14 @@ pub fn run(args: Top) -> Result<ExitCode> {
         config,
         every,
         once,
-        json,
+        format,
     } = args;
+    let format = format.output;
+    if !once && format != OutputFormat::Text {
+        return Err(crate::usage_error(
+            "-o is the format of a snapshot; add --once",
+        ));
+    }
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if !once && !has_terminal {
         bail!("`peal top` needs a terminal; --once prints a snapshot without one");
@@ -57,7 +63,7 @@ pub fn run(args: Top) -> Result<ExitCode> {
         let mut source = source::open(settings).await?;
         let data = LiveData::new(units::user, source.name.take());
         let shown = if once {
-            print_snapshot(data, &mut source.items, json).await
+            print_snapshot(data, &mut source.items, format).await
         } else {
             let model = TopModel::new(data, glyphs());
             terminal::show(model, &mut source.items, colours()).await
@@ -68,7 +74,11 @@ pub fn run(args: Top) -> Result<ExitCode> {
 }
 
 /// Prints a snapshot of the first reports.
-async fn print_snapshot(mut data: LiveData, items: &mut source::Items, json: bool) -> Result<()> {
+async fn print_snapshot(
+    mut data: LiveData,
+    items: &mut source::Items,
+    format: OutputFormat,
+) -> Result<()> {
     for _ in 0..REPORTS_OF_SNAPSHOT {
         match items.recv().await {
             Some(SourceItem::Report(report)) => data.apply(*report),
@@ -76,15 +86,10 @@ async fn print_snapshot(mut data: LiveData, items: &mut source::Items, json: boo
             None => bail!("no source of reports is left"),
         }
     }
-    let mut out = output::stdout();
-    if json {
-        serde_json::to_writer_pretty(&mut out, &snapshot::json(&data))?;
-        writeln!(out)?;
-    } else {
-        out.write_all(snapshot::text(&data, glyphs()).as_bytes())?;
+    if let OutputFormat::Data(form) = format {
+        return output::print(&form.document(&snapshot::json(&data))?);
     }
-    out.flush()?;
-    Ok(())
+    output::print(&snapshot::text(&data, glyphs()))
 }
 
 fn colours() -> Colours {

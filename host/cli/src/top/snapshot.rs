@@ -5,7 +5,7 @@ use super::{
     pane::Pane,
     table::{ColumnContent, DataColumn, DataTable, harmless},
 };
-use crate::table::{Side, table_of};
+use crate::table::{self, Side};
 use peal_server::admin::ActivityModule;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -63,8 +63,7 @@ fn lines(table: &DataTable) -> String {
             .map(|(_, cell)| cell.text.clone())
             .collect::<Vec<String>>()
     });
-    let rows: Vec<Vec<String>> = cells.collect();
-    table_of(&head, &rows) + &remark.collect::<String>()
+    table::lines(&head, cells) + &remark.collect::<String>()
 }
 
 /// Returns everything as JSON, with rates.

@@ -49,6 +49,7 @@ fn job(nspace: &str, uid: u32, size: u32) -> ActivityJob {
             connected: size - 1,
             finalized: 0,
             lost: 1,
+            elapsed: None,
         },
         procs: (0..size).map(proc).collect(),
     }

@@ -192,6 +192,7 @@ fn job(job: GatheredJob) -> ActivityJob {
             connected: count(ActivityProcState::Running),
             finalized: count(ActivityProcState::Ended),
             lost: count(ActivityProcState::Lost),
+            elapsed: None,
         },
         procs,
     }

@@ -8,6 +8,51 @@ pub const PREEMPT: KeyName = KeyName("peal.jctrl.preempt");
 /// Key of the grace period of a [`PREEMPT`], in seconds.
 pub const GRACE: KeyName = KeyName("peal.jctrl.grace");
 
+/// Key of the one directive of a request that is checked and not carried out: a `PMIX_DATA_ARRAY` with
+/// the directives of that request. A server that does not know the key sees no action in them. The reply
+/// of a request about procs has the key, too, with an array of the procs that it would reach.
+pub const CHECK: KeyName = KeyName("peal.jctrl.check");
+
+/// Extent to which a request is carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControlExtent {
+    /// It is decided by policies, checked and carried out.
+    Full,
+    /// It is decided by policies and checked.
+    Check,
+}
+
+/// Directives of a request, and the extent to which it is carried out.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ExtendedDirectives {
+    /// The extent.
+    pub extent: ControlExtent,
+    /// The directives.
+    pub directives: Vec<Info>,
+}
+
+impl From<Vec<Info>> for ExtendedDirectives {
+    fn from(directives: Vec<Info>) -> ExtendedDirectives {
+        let checked = match directives.as_slice() {
+            [info] if info.key == CHECK => match &info.value {
+                Value::DataArray(array) => array.as_infos(),
+                _ => None,
+            },
+            _ => None,
+        };
+        match checked {
+            Some(checked) => ExtendedDirectives {
+                extent: ControlExtent::Check,
+                directives: checked.into_iter().cloned().collect(),
+            },
+            None => ExtendedDirectives {
+                extent: ControlExtent::Full,
+                directives,
+            },
+        }
+    }
+}
+
 /// Maximum length of the names of requests, checkpoints and images, in bytes.
 const MAX_NAME: usize = 256;
 /// Maximum of all times, in seconds: thirty days.

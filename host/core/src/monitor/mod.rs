@@ -10,7 +10,9 @@ mod usage;
 pub use read::read;
 pub(crate) use table::{EndedMonitor, MonitorAction, MonitorTable, NewMonitor, SampleUse};
 pub use table::{MonitorId, MonitorLimits};
-pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, UsageOf, UsageRequest};
+pub use usage::{
+    PROC_ELAPSED, TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, UsageOf, UsageRequest,
+};
 
 use crate::targets::UnknownTarget;
 use peal_model::{Event, Info, Key, Proc, Status, Value, code, key};

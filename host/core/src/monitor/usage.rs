@@ -15,6 +15,9 @@ pub const TREE_PEAK_MEMORY: KeyName = KeyName("peal.proc.tree.pkmem");
 /// Key of the number of processes in the tree: a `PMIX_UINT64`.
 pub const TREE_PROCESSES: KeyName = KeyName("peal.proc.tree.nprocs");
 
+/// Key of the time since the start of a process: a `PMIX_TIMEVAL`.
+pub const PROC_ELAPSED: KeyName = KeyName("peal.proc.elapsed");
+
 /// The usage to measure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UsageRequest {

@@ -1,4 +1,4 @@
-//! Conversion of recordings, the output of `peal event watch --json`, into cases.
+//! Conversion of recordings, the output of `peal event watch -o json`, into cases.
 use super::case::CaseError;
 use peal_config::words;
 use peal_model::{DataType, Status, names::DATA_TYPE_NAMES};
@@ -68,7 +68,7 @@ pub(super) fn cases(file: &Path, text: &str, module: &str) -> Result<RecordedCas
         if !line.trim().is_empty() {
             let seen: RecordedNames = serde_json::from_str(line).map_err(|error| {
                 let message =
-                    format!("this is no event as `peal event watch --json` prints them: {error}");
+                    format!("this is no event as `peal event watch -o json` prints them: {error}");
                 CaseError::at(
                     file,
                     text,

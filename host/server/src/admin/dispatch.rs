@@ -23,7 +23,11 @@ use crate::{
     process_watch::open_process,
     request_pacer::RequestPacer,
 };
-use peal_core::{job::JobSpec, owner::Owner, quota::Quota};
+use peal_core::{
+    job::{JobProgress, JobSpec},
+    owner::Owner,
+    quota::Quota,
+};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, counted};
 use peal_store::{AdminCall, JobStart, RecordUsage, Store, StoreError};
 use peal_system::{credentials, process::RunningProcess};
@@ -31,8 +35,9 @@ use peal_wire::{ServerUri, variable};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
+    os::fd::OwnedFd,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::{
     net::UnixStream,
@@ -51,6 +56,8 @@ pub enum ProcessCommand {
     Reload(oneshot::Sender<Result<ReloadReport, String>>),
     /// Hands the server over to the process at the other end of this connection.
     HandOver(UnixStream),
+    /// Checks what `Reload` would do.
+    CheckReload(oneshot::Sender<Result<ReloadReport, String>>),
     /// A job was registered or removed. The reply is sent once the modules of the job are started
     /// or stopped.
     Jobs(oneshot::Sender<()>),
@@ -59,6 +66,13 @@ pub enum ProcessCommand {
         /// Request.
         call: ModuleCall,
         /// Sender of the reply.
+        reply: oneshot::Sender<Result<AdminReply, String>>,
+    },
+    /// Checks what a request about modules would do.
+    CheckModule {
+        /// Request.
+        call: ModuleCall,
+        /// Sender of the reply that the request would have, or of the reason of its refusal.
         reply: oneshot::Sender<Result<AdminReply, String>>,
     },
 }
@@ -70,6 +84,8 @@ pub trait JobRegistrar: Send + Sync {
     fn adopt(&self, job: &JobSpec);
     /// Removes such a job with all registrations of its procs.
     fn release(&self, job: &Nspace);
+    /// Returns the time since the start or the registration of a job.
+    fn elapsed(&self, job: &Nspace) -> Option<Duration>;
 }
 
 /// Parts of the server that an admin channel uses.
@@ -113,7 +129,7 @@ pub(super) struct AdminDispatcher {
     /// Jobs that were registered by admin requests. Other jobs cannot be removed by one. The lock
     /// is held until the server, the host environment and the store know of a change as well, so
     /// that they learn of changes in the same order.
-    registered: Mutex<BTreeMap<Nspace, AdminJob>>,
+    pub(super) registered: Mutex<BTreeMap<Nspace, AdminJob>>,
     watchers: Arc<WatcherShares>,
     pub(super) sampler: ActivitySampler,
 }
@@ -122,7 +138,7 @@ pub(super) struct AdminDispatcher {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AdminJob {
     /// Number of procs.
-    size: u32,
+    pub(super) size: u32,
     /// User that the procs run as.
     uid: u32,
 }
@@ -299,6 +315,13 @@ impl AdminDispatcher {
                 .request_result(|reply| ProcessCommand::Module { call, reply })
                 .await
                 .flatten(),
+            AdminRequest::Check { call } => {
+                self.check(caller, *call)
+                    .await
+                    .map(|would| AdminReply::Checked {
+                        would: Box::new(would),
+                    })
+            }
         };
         done.unwrap_or_else(|reason| AdminReply::Refused { reason })
             .into()
@@ -388,10 +411,19 @@ impl AdminDispatcher {
 
     async fn jobs(&self) -> Result<Vec<JobStatus>, String> {
         let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
-        Ok(jobs.into_iter().map(JobStatus::from).collect())
+        let status = |job: JobProgress| JobStatus {
+            elapsed: self
+                .parts
+                .host
+                .elapsed(&job.spec.nspace)
+                .map(|of| of.as_secs()),
+            ..JobStatus::from(job)
+        };
+        Ok(jobs.into_iter().map(status).collect())
     }
 
-    async fn register(&self, caller: Caller, job: NewJob) -> Result<JobRegistration, String> {
+    /// Returns the specification of a job to register, if it is valid.
+    pub(super) async fn new_job(&self, caller: Caller, job: &NewJob) -> Result<JobSpec, String> {
         let phase = *self.phase.borrow();
         if phase != ServerPhase::Serving {
             return Err(format!("the server is {phase}: it takes no more jobs"));
@@ -403,21 +435,33 @@ impl AdminDispatcher {
                 counted(job.size, "proc")
             ));
         }
-        let (uid, gid) = runs_as(caller, &job).await?;
-        let mut registered = self.registered.lock().await;
-        if registered.len() >= self.parts.max_jobs {
-            return Err(format!(
-                "{} jobs are registered, which is the limit (admin.max_jobs)",
-                self.parts.max_jobs
-            ));
-        }
+        let (uid, gid) = runs_as(caller, job).await?;
         let hostname = self.parts.hostname.clone();
-        let spec = JobSpec::new(
-            nspace.clone(),
+        Ok(JobSpec::new(
+            nspace,
             job.size,
             hostname,
             UserIdentity { uid, gid },
-        );
+        ))
+    }
+
+    /// Refuses a further job beyond the limit.
+    pub(super) fn check_job_limit(&self, registered: usize) -> Result<(), String> {
+        if registered < self.parts.max_jobs {
+            return Ok(());
+        }
+        Err(format!(
+            "{} jobs are registered, which is the limit (admin.max_jobs)",
+            self.parts.max_jobs
+        ))
+    }
+
+    async fn register(&self, caller: Caller, job: NewJob) -> Result<JobRegistration, String> {
+        let spec = self.new_job(caller, &job).await?;
+        let nspace = spec.nspace.clone();
+        let uid = spec.identity.uid;
+        let mut registered = self.registered.lock().await;
+        self.check_job_limit(registered.len())?;
         self.parts
             .handle
             .add_job(spec.clone())
@@ -439,7 +483,7 @@ impl AdminDispatcher {
     }
 
     /// Returns the environment by which the procs of a job find the server.
-    fn registered_as(&self, nspace: &Nspace, size: u32) -> JobRegistration {
+    pub(super) fn registered_as(&self, nspace: &Nspace, size: u32) -> JobRegistration {
         let all = client_environment(
             nspace,
             &self.parts.hostname,
@@ -459,13 +503,30 @@ impl AdminDispatcher {
     }
 
     /// Finds a job that was registered by an admin request.
-    async fn find(&self, nspace: &str) -> Result<(Nspace, AdminJob), String> {
+    pub(super) async fn find(&self, nspace: &str) -> Result<(Nspace, AdminJob), String> {
         find_job(&*self.registered.lock().await, nspace)
     }
 
     /// Watches a process as one of a proc. It must run as the user of the job: the end of a process
     /// of another user must not count as the end of the proc.
     async fn started(&self, nspace: &str, rank: u32, pid: u32) -> Result<(), String> {
+        let ReportedProcess { proc, process } = self.started_process(nspace, rank, pid).await?;
+        let watched = self
+            .parts
+            .handle
+            .name_process(proc, pid, process)
+            .await
+            .ok_or(STOPPED)?;
+        watched.map_err(|error| error.to_string())
+    }
+
+    /// Returns a process that may be one of a proc.
+    pub(super) async fn started_process(
+        &self,
+        nspace: &str,
+        rank: u32,
+        pid: u32,
+    ) -> Result<ReportedProcess, String> {
         let (nspace, job) = self.find(nspace).await?;
         if rank >= job.size {
             let size = counted(job.size, "proc");
@@ -496,13 +557,7 @@ impl AdminDispatcher {
             ));
         }
         let proc = Proc::new(nspace, Rank(rank));
-        let watched = self
-            .parts
-            .handle
-            .name_process(proc, pid, process)
-            .await
-            .ok_or(STOPPED)?;
-        watched.map_err(|error| error.to_string())
+        Ok(ReportedProcess { proc, process })
     }
 
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
@@ -514,12 +569,8 @@ impl AdminDispatcher {
             .remove_idle_job(nspace.clone())
             .await
             .ok_or(STOPPED)?;
-        if let Some(job) = job.as_ref().filter(|job| job.connected > 0) {
-            return Err(format!(
-                "job {:?} has {} connected",
-                nspace.as_str(),
-                counted(job.connected, "proc")
-            ));
+        if let Some(job) = &job {
+            require_idle(job)?;
         }
         // The exit status is unknown here. Zero is recorded if all connected procs finalized,
         // otherwise one.
@@ -574,7 +625,7 @@ impl AdminDispatcher {
     }
 
     /// Sends a command and waits for its result.
-    async fn request_result<T>(
+    pub(super) async fn request_result<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<T>) -> ProcessCommand,
     ) -> Result<T, String> {
@@ -597,7 +648,25 @@ impl AdminDispatcher {
     }
 }
 
-const STOPPED: &str = "the server has stopped";
+pub(super) const STOPPED: &str = "the server has stopped";
+
+/// Process of a proc of another launcher.
+pub(super) struct ReportedProcess {
+    proc: Proc,
+    process: OwnedFd,
+}
+
+/// Refuses a job with connected procs.
+pub(super) fn require_idle(job: &JobProgress) -> Result<(), String> {
+    if job.connected == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "job {:?} has {} connected",
+        job.spec.nspace.as_str(),
+        counted(job.connected, "proc")
+    ))
+}
 
 fn find_job(jobs: &BTreeMap<Nspace, AdminJob>, nspace: &str) -> Result<(Nspace, AdminJob), String> {
     let known = jobs.iter().find(|(known, _)| known.as_str() == nspace);
@@ -658,6 +727,10 @@ mod tests {
 
         fn release(&self, job: &Nspace) {
             self.0.lock().unwrap().remove(job);
+        }
+
+        fn elapsed(&self, _job: &Nspace) -> Option<Duration> {
+            None
         }
     }
 

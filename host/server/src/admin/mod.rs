@@ -11,6 +11,7 @@ mod activity_sample;
 mod activity_watcher;
 mod chain;
 mod channel;
+mod check;
 mod client;
 mod cluster_modules;
 mod dispatch;

@@ -117,6 +117,11 @@ pub enum AdminRequest {
     HandOver,
     /// Executes a request about modules.
     Module(ModuleCall),
+    /// Checks a request that changes something, as far as that is possible without the change.
+    Check {
+        /// Request.
+        call: Box<AdminRequest>,
+    },
 }
 
 /// Job to register.
@@ -159,6 +164,7 @@ impl fmt::Display for AdminRequest {
             AdminRequest::Reload => f.write_str("reload"),
             AdminRequest::HandOver => f.write_str("hand over"),
             AdminRequest::Module(call) => call.fmt(f),
+            AdminRequest::Check { call } => write!(f, "check: {call}"),
         }
     }
 }
@@ -224,6 +230,11 @@ pub enum AdminReply {
     },
     /// Reply to `module` with a request that changes modules.
     Deployed(Deployed),
+    /// Reply to `check`: nothing was changed.
+    Checked {
+        /// Reply that the request would have now.
+        would: Box<AdminReply>,
+    },
     /// Last reply to `drain`, `stop`, `watch` and `activity`: the server has ended.
     Ended,
     /// Reply to any request that was refused.
@@ -354,6 +365,7 @@ impl From<JobProgress> for JobStatus {
             connected: job.connected,
             finalized: job.finalized,
             lost: job.lost,
+            elapsed: None,
         }
     }
 }
@@ -377,6 +389,10 @@ pub struct JobStatus {
     pub finalized: u32,
     /// Number of procs that ended or lost their connection without having finalized.
     pub lost: u32,
+    /// Time since the start or the registration of the job, in seconds; none if the host environment
+    /// does not know the job.
+    #[serde(default)]
+    pub elapsed: Option<u64>,
 }
 
 /// Registered job and the environment by which its procs find the server.

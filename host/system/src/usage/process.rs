@@ -1,6 +1,7 @@
 //! Resource usage of a process.
 use super::{Assembly, Fields, open_directory, read, tree};
 use crate::hostname;
+use peal_core::monitor::PROC_ELAPSED;
 use peal_model::{Info, Proc, UserIdentity, Value, key};
 use procfs_core::{
     FromBufRead, FromRead, Uptime,
@@ -101,6 +102,14 @@ fn stat(text: &[u8]) -> Option<Stat> {
     is_whole.then(|| Stat::from_read(text).ok()).flatten()
 }
 
+/// Converts a number of ticks to a time.
+fn time_of(ticks: u64, hertz: u64) -> Value {
+    Value::Timeval {
+        seconds: (ticks / hertz).cast_signed(),
+        microseconds: (ticks % hertz * 1_000_000 / hertz).cast_signed(),
+    }
+}
+
 fn assemble(texts: &ProcTexts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<Info> {
     let stat = stat(&texts.stat)?;
     let status = Status::from_buf_read(texts.status.as_slice()).ok();
@@ -113,20 +122,17 @@ fn assemble(texts: &ProcTexts, mut head: Vec<Info>, fields: Fields<'_>) -> Optio
     of.put(key::PMIX_PROC_OS_STATE, || {
         Value::string(&if is_frozen { STOPPED } else { stat.state }.to_string())
     });
-    of.put(key::PMIX_PROC_TIME, || Value::Timeval {
-        seconds: (used / hertz).cast_signed(),
-        microseconds: (used % hertz * 1_000_000 / hertz).cast_signed(),
-    });
+    of.put(key::PMIX_PROC_TIME, || time_of(used, hertz));
     if let Some(uptime) = uptime {
         let now = std::time::Duration::try_from_secs_f64(uptime.uptime).unwrap_or_default();
         let ticks = u64::try_from(now.as_millis())
             .unwrap_or(u64::MAX)
             .saturating_mul(hertz)
             / 1000;
-        of.put(key::PMIX_PROC_PERCENT_CPU, || {
-            // The start time is in ticks since boot, so the uptime was converted to ticks.
-            percent(used, ticks.saturating_sub(stat.starttime))
-        });
+        // The start time is in ticks since boot, so the uptime was converted to ticks.
+        let lived = ticks.saturating_sub(stat.starttime);
+        of.put(key::PMIX_PROC_PERCENT_CPU, || percent(used, lived));
+        of.put(PROC_ELAPSED, || time_of(lived, hertz));
     }
     // Report the kernel's number, as OpenPMIx does: a higher one is less urgent.
     of.put(key::PMIX_PROC_PRIORITY, || {
@@ -207,6 +213,13 @@ mod tests {
         assert_eq!(
             infos.value_of(key::PMIX_PROC_PERCENT_CPU),
             Some(&Value::Float(10.0))
+        );
+        assert_eq!(
+            infos.value_of(PROC_ELAPSED),
+            Some(&Value::Timeval {
+                seconds: 30,
+                microseconds: 0
+            })
         );
         assert_eq!(
             infos.value_of(key::PMIX_PROC_VSIZE),

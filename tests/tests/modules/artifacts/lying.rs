@@ -112,7 +112,7 @@ impl LyingRegistry {
         let ca = format!("registry.ca={}", self.authority.file("ca.pem").display());
         let mut pull = peal(["module", "pull", "--set", &ca]);
         pull.args(options)
-            .arg("--output")
+            .arg("--file")
             .arg(self.place.path("pulled.wasm"));
         pull.arg(format!("oci://127.0.0.1:{}/report:1{pin}", self.port));
         run(&mut pull)

@@ -111,20 +111,14 @@ fn pushed_module_has_the_form_of_wkg_and_comes_back() {
     );
     // Back by its tag, as another file.
     let copy = place.path("copy.wasm");
-    let mut pull = peal([
-        "module",
-        "pull",
-        "--set",
-        &registry.ca_setting(),
-        "--output",
-    ]);
+    let mut pull = peal(["module", "pull", "--set", &registry.ca_setting(), "--file"]);
     pull.arg(&copy).arg(registry.name("site/report:1.2.0"));
     let told = run(&mut pull).expect_status(0).stdout;
     assert!(told.starts_with(&pinned), "{told}");
     assert_eq!(fs::read(&copy).unwrap(), fs::read(&component).unwrap());
     run(peal(["module", "verify", "--key", &public]).arg(&copy)).expect_status(0);
     let again = run(&mut pull).expect_status(125).stderr;
-    assert!(again.contains("choose another file by --output"), "{again}");
+    assert!(again.contains("choose another file by --file"), "{again}");
 }
 
 #[needs(prepared, registry)]

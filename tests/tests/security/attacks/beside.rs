@@ -100,7 +100,7 @@ pub fn memory(daemon: &Daemon) -> u64 {
 
 /// Returns a number of `peal stats`, or 0 if it is not shown.
 pub fn stat(daemon: &Daemon, family: &str, labels: &[(&str, &str)]) -> u64 {
-    let stats: Value = serde_json::from_str(&daemon.tell(&["stats", "--json"])).unwrap();
+    let stats: Value = serde_json::from_str(&daemon.tell(&["stats", "-o", "json"])).unwrap();
     let families = stats["families"]
         .as_array()
         .unwrap()

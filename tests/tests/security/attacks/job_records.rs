@@ -34,7 +34,7 @@ fn server(place: &Place, store: &str) -> (Daemon, String) {
 
 /// Returns the entries of a job's record.
 fn entries(place: &Place, job: &str) -> Vec<Value> {
-    let mut command = peal(["job", "record", job, "--json", "--config"]);
+    let mut command = peal(["job", "record", job, "-o", "json", "--config"]);
     let printed = run(command.arg(place.path("peal.toml")))
         .expect_status(0)
         .stdout;

@@ -48,7 +48,7 @@ struct EventWatcher {
 
 impl EventWatcher {
     fn start(daemon: &Daemon) -> EventWatcher {
-        let mut watch = daemon.verb(&["event", "watch", &FORGED.0.to_string(), "--json"]);
+        let mut watch = daemon.verb(&["event", "watch", &FORGED.0.to_string(), "-o", "json"]);
         let mut child = watch.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, told) = mpsc::channel();

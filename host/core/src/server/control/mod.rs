@@ -102,6 +102,18 @@ impl JobControlRequests {
         Ok(actions)
     }
 
+    /// Checks a cancellation. Returns infos about the requests that can no longer be cancelled.
+    pub(super) fn check_cancel(
+        &self,
+        clients: &ClientTable,
+        by: &ControlRequester,
+        which: &RequestSelector,
+    ) -> Result<Vec<Info>, JobControlError> {
+        let requestor = requestor(clients, by);
+        let cancellation = self.ledger.cancellable(&requestor, which)?;
+        Ok(cancellation.committed)
+    }
+
     /// Records a denied request in the ledger.
     pub(super) fn record_denied(
         &mut self,

@@ -2,7 +2,7 @@
 use super::{DecisionId, denial::DenialRecipient, groups::GatedGroupCall};
 use crate::{
     decision_limits::{DecisionLimit, DecisionLimits, DecisionLoad, DecisionUser},
-    job_control::{ControlId, JobControlOperation},
+    job_control::{ControlExtent, ControlId, JobControlOperation},
     quota::{Quota, QuotaReport},
     server::{
         Action, PeerId, RequestId, StateSettings, Upcall,
@@ -27,6 +27,7 @@ pub(super) enum GatedOperation {
     Control {
         by: ControlRequester,
         targets: Vec<Proc>,
+        extent: ControlExtent,
         operation: Option<JobControlOperation>,
     },
     Provision(ControlId),

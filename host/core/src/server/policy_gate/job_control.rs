@@ -9,8 +9,8 @@ use crate::server::control::JobControlRequests;
 use crate::{
     defaults::{self, RuleRequest},
     job_control::{
-        Cleanup, ControlId, JobControlError, JobControlOperation, ParsedJobControl, RequestStage,
-        RequestedAction, nodes,
+        CHECK, Cleanup, ControlExtent, ControlId, ExtendedDirectives, JobControlError,
+        JobControlOperation, ParsedJobControl, RequestStage, RequestedAction, nodes,
     },
     policy::{self, DeniedVerdict},
     server::{
@@ -19,7 +19,7 @@ use crate::{
     },
     targets::ResolvedTargets,
 };
-use peal_model::{Hook, Info, PolicySubject, Proc, ProvisionSubject, code};
+use peal_model::{DataArray, Hook, Info, PolicySubject, Proc, ProvisionSubject, Value, code};
 
 /// Maximum number of nodes in one request.
 const MAX_NODES: usize = 10_000;
@@ -32,7 +32,7 @@ impl ServerState {
         &mut self,
         by: ControlRequester,
         targets: &[Proc],
-        directives: Vec<Info>,
+        directives: ExtendedDirectives,
     ) -> Vec<Action> {
         let to = by.to;
         self.begin_control(by, targets, directives)
@@ -49,8 +49,9 @@ impl ServerState {
         &mut self,
         by: ControlRequester,
         targets: &[Proc],
-        directives: Vec<Info>,
+        directives: ExtendedDirectives,
     ) -> Result<Vec<Action>, JobControlError> {
+        let ExtendedDirectives { extent, directives } = directives;
         let ParsedJobControl {
             name,
             action: wanted,
@@ -64,6 +65,10 @@ impl ServerState {
             mail,
             directives,
         };
+        if extent == ControlExtent::Check {
+            let infos = self.check_control(&given.by, wanted)?;
+            return Ok(vec![reply_infos(given.by.to, code::PMIX_SUCCESS, infos)]);
+        }
         match wanted {
             RequestedAction::Operate { operation, targets } => {
                 self.operate(given, operation, targets)
@@ -90,6 +95,35 @@ impl ServerState {
                 // Without a cleanup the host environment has nothing to do.
                 let done = || reply_infos(given.by.to, code::PMIX_SUCCESS, Vec::new());
                 Ok(vec![cleanup.map_or_else(done, Action::Upcall)])
+            }
+        }
+    }
+
+    /// Checks a request without carrying it out. Returns the infos of the reply.
+    fn check_control(
+        &self,
+        by: &ControlRequester,
+        wanted: RequestedAction,
+    ) -> Result<Vec<Info>, JobControlError> {
+        match wanted {
+            RequestedAction::Operate { operation, targets } => {
+                let is_planned = !matches!(operation, JobControlOperation::Act(_));
+                // Servers plan the checkpoints of their own procs.
+                if is_planned && targets.elsewhere.is_empty() {
+                    let ctx = ServerContext::new(&self.clients, &self.settings);
+                    self.controls.plan(ctx, &operation, &targets.local, by.at)?;
+                }
+                let procs = DataArray::procs(targets.all());
+                Ok(vec![Info::new(CHECK, Value::DataArray(procs))])
+            }
+            RequestedAction::Provision { nodes, .. } => {
+                nodes::expand(&nodes, MAX_NODES)?;
+                Ok(Vec::new())
+            }
+            RequestedAction::Cancel(which) => self.controls.check_cancel(&self.clients, by, &which),
+            RequestedAction::Declare { cleanup, .. } => {
+                let cleanup = cleanup.map(|cleanup| cleanup_upcall(by, cleanup));
+                cleanup.transpose().map(|_| Vec::new())
             }
         }
     }

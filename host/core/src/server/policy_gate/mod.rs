@@ -28,6 +28,7 @@ use super::{
 use crate::{
     MonotonicTime,
     defaults::{self, HookDefault, RuleRequest},
+    job_control::{ControlExtent, ExtendedDirectives},
     policy::{self, DecidedBy, DeniedVerdict, Verdict},
     user_scope::UserScope,
 };
@@ -183,12 +184,15 @@ impl ServerState {
                     targets,
                     directives,
                 } => {
+                    // Policies see and amend the directives that are checked; the extent stays.
+                    let ExtendedDirectives { extent, directives } = directives.into();
                     let operation = control::operation(&self.clients, &by, &targets, &directives);
                     (
                         PolicySubject::JobControl(JobControlSubject { directives }),
                         GatedOperation::Control {
                             by,
                             targets,
+                            extent,
                             operation,
                         },
                     )
@@ -269,7 +273,7 @@ impl ServerState {
                 Request::JobControl {
                     targets,
                     directives,
-                } => self.control(by, &targets, directives),
+                } => self.control(by, &targets, directives.into()),
                 Request::Monitor {
                     monitor,
                     error,
@@ -481,7 +485,18 @@ impl ServerState {
             }
         };
         match operation {
-            GatedOperation::Control { by, targets, .. } => self.control(by, &targets, amended),
+            GatedOperation::Control {
+                by,
+                targets,
+                extent,
+                ..
+            } => {
+                let directives = ExtendedDirectives {
+                    extent,
+                    directives: amended,
+                };
+                self.control(by, &targets, directives)
+            }
             GatedOperation::Provision(id) => {
                 let ctx = ServerContext::new(&self.clients, &self.settings);
                 self.controls.provided(ctx, &mut self.events, id, answer)
@@ -566,10 +581,16 @@ impl ServerState {
             reasons, status, ..
         } = verdict;
         match operation {
+            // The ledger keeps no requests that are only checked.
+            GatedOperation::Control {
+                extent: ControlExtent::Check,
+                ..
+            } => Vec::new(),
             GatedOperation::Control {
                 by,
                 targets,
                 operation,
+                extent: ControlExtent::Full,
             } => {
                 let reasons: Vec<&str> = reasons
                     .iter()

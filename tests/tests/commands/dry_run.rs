@@ -1,0 +1,189 @@
+//! Dry runs of commands that change something, and confirmation on terminals.
+use peal_needs::needs;
+use peal_tests::{
+    Done,
+    daemon::{Place, put},
+    guest, peal, program, run,
+    shell_job::ShellJob,
+};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+const NOTHING: &str = "peal: dry run: nothing was changed\n";
+
+fn module(name: &str, component: &str, more: &str) -> String {
+    let path = guest(component);
+    format!("[[module]]\nname = {name:?}\npath = {path:?}\n{more}")
+}
+
+#[needs(prepared)]
+#[test]
+fn dry_end_of_a_server_says_what_would_end() {
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "solver", "-n", "2"]);
+    for verb in ["stop", "drain"] {
+        let done = daemon.ask(&[verb, "--dry-run", "--wait"]).expect_status(0);
+        let pid = daemon.pid();
+        assert_eq!(
+            done.stdout,
+            format!("would {verb} the server of process {pid} with 1 job and 0 connections\n")
+        );
+        assert_eq!(done.stderr, NOTHING);
+    }
+    let status = daemon.tell(&["status"]);
+    assert!(status.contains("phase        serving"), "{status}");
+}
+
+#[needs(prepared)]
+#[test]
+fn dry_registration_is_checked_and_changes_nothing() {
+    let place = Place::new();
+    let daemon = place.start();
+    let ask = |words: &[&str]| daemon.ask(&[&["job"], words, &["--dry-run"]].concat());
+    let done = ask(&["register", "solver", "-n", "2"]).expect_status(0);
+    assert!(done.stdout.contains("# rank 1\n"), "{done:?}");
+    assert_eq!(daemon.tell(&["job", "list", "-o", "name"]), "");
+    let refused = ask(&["deregister", "solver"]).expect_status(125);
+    assert!(
+        refused
+            .stderr
+            .contains("no job \"solver\" was registered here"),
+        "{refused:?}"
+    );
+    daemon.tell(&["job", "register", "solver", "-n", "2"]);
+    let refused = ask(&["register", "solver"]).expect_status(125);
+    assert!(refused.stderr.contains("registered already"), "{refused:?}");
+    let refused = ask(&["started", "solver", "5", "1"]).expect_status(125);
+    assert!(refused.stderr.contains("there is no rank 5"), "{refused:?}");
+    ask(&["deregister", "solver"]).expect_status(0);
+    assert_eq!(daemon.tell(&["job", "list", "-o", "name"]), "solver\n");
+}
+
+#[needs(prepared)]
+#[test]
+fn dry_reload_validates_without_deploying() {
+    let place = Place::new();
+    // Only explicit reloads.
+    let base = "[deploy]\nwatch = false\n";
+    place.configure(base);
+    let daemon = place.start();
+    let with = |more: &str| put(&place.path("peal.toml"), format!("{base}{more}"));
+    let dry = |status: i32| daemon.ask(&["reload", "--dry-run"]).expect_status(status);
+    with(&module("echo", "echo", "codes = [-3001]\n"));
+    let done = dry(0);
+    assert!(done.stdout.contains("echo"), "{done:?}");
+    assert_eq!(done.stderr, NOTHING);
+    assert_eq!(daemon.tell(&["module", "list", "-o", "name"]), "");
+    with("[[module]]\nname = \"echo\"\npath = \"/nowhere.wasm\"\n");
+    let refused: Done = dry(125);
+    assert!(refused.stderr.contains("/nowhere.wasm"), "{refused:?}");
+    // A check is no refused configuration.
+    daemon.ask(&["status"]).expect_status(0);
+    with(&module("echo", "echo", "codes = [-3001]\n"));
+    daemon.tell(&["reload"]);
+    for (words, change) in [
+        (&["module", "disable", "echo"][..], "disabled"),
+        (&["module", "enable", "echo"], "as it was"),
+        (&["module", "rollback", "1"], "removed"),
+    ] {
+        let done = daemon
+            .ask(&[words, &["--dry-run"]].concat())
+            .expect_status(0);
+        assert!(
+            done.stdout.contains(change) && done.stderr == NOTHING,
+            "{words:?}: {done:?}"
+        );
+    }
+    for words in [
+        &["module", "promote", "echo"][..],
+        &["module", "disable", "ecko"],
+        &["module", "rollback", "77"],
+    ] {
+        daemon
+            .ask(&[words, &["--dry-run"]].concat())
+            .expect_status(125);
+    }
+    let states = daemon.tell(&["module", "list", "--state", "active", "-o", "name"]);
+    assert_eq!(states, "echo\n");
+}
+
+#[needs(prepared)]
+#[test]
+fn dry_control_names_procs_and_leaves_them() {
+    let job = ShellJob::asleep(3, &[]);
+    let name = job.nspace();
+    let done = job
+        .ask(&["ctl", "kill", "--dry-run", &format!("{name}:0,2")])
+        .expect_status(0);
+    assert_eq!(done.stdout, format!("would kill {name}:0, {name}:2\n"));
+    let told = job
+        .ask(&["ctl", "pause", "--dry-run", &name, "-o", "json"])
+        .expect_status(0);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(
+        (&told["end"], told["reached"].as_array().unwrap().len()),
+        (&"checked".into(), 3)
+    );
+    assert_eq!(job.states(), ["running"; 3]);
+    // What the server would refuse is refused, with the status of the request.
+    for target in [format!("{name}:7"), "nosuch".to_owned()] {
+        let refused = job
+            .ask(&["ctl", "kill", "--dry-run", &target])
+            .expect_status(1);
+        assert!(refused.stderr.contains("kill is refused"), "{refused:?}");
+    }
+    let refused = job
+        .ask(&["ctl", "checkpoint", "--dry-run", "one", &name])
+        .expect_status(1);
+    assert!(refused.stderr.contains("checkpoint"), "{refused:?}");
+    job.ask(&["ctl", "cancel", "--dry-run", "nosuch"])
+        .expect_status(1);
+    assert_eq!(job.ask(&["ctl", "status"]).expect_status(0).stdout, "");
+}
+
+/// Runs a command on a terminal, on which a line is typed.
+fn on_terminal(command: &Command, typed: &str) -> Done {
+    let mut line = program("peal").to_str().unwrap().to_owned();
+    for word in command.get_args() {
+        line += &format!(" '{}'", word.to_str().unwrap());
+    }
+    let answer = tempfile::tempdir().unwrap();
+    let answer = answer.path().join("typed");
+    fs::write(&answer, typed).unwrap();
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    script.stdin(fs::File::open(answer).unwrap());
+    run(script.stdout(Stdio::piped()))
+}
+
+#[needs(prepared)]
+#[test]
+fn end_of_a_server_is_confirmed_on_a_terminal() {
+    let place = Place::new();
+    let daemon = place.start();
+    let stop = daemon.verb(&["stop", "--wait"]);
+    let declined = on_terminal(&stop, "n\n").expect_status(1);
+    let question = format!("stop the server of process {}", daemon.pid());
+    assert!(
+        declined.stdout.contains(&question) && declined.stdout.contains("nothing was done"),
+        "{declined:?}"
+    );
+    daemon.ask(&["status"]).expect_status(0);
+    let done = on_terminal(&daemon.verb(&["stop", "--wait", "--yes"]), "n\n").expect_status(0);
+    assert!(!done.stdout.contains("[y/N]"), "{done:?}");
+    run(&mut peal([
+        "status",
+        "--socket",
+        place.socket().to_str().unwrap(),
+    ]))
+    .expect_status(125);
+}
