@@ -5,7 +5,6 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
-mod carried;
 mod support;
 
 use peal_core::{
@@ -74,10 +73,7 @@ fn by_event(code: i32) -> Info {
 impl Stage {
     /// A server with one job, all of whose procs are connected.
     fn new(settings: StateSettings) -> Stage {
-        Stage {
-            then: carried::take_over,
-            ..Stage::with_jobs(settings, &[("job", SIZE, OWNER)])
-        }
+        Stage::with_jobs(settings, &[("job", SIZE, OWNER)])
     }
 
     fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {

@@ -47,7 +47,7 @@ fn names_of_jobs_and_servers_are_completed() {
 
 #[needs(prepared)]
 #[test]
-fn names_of_modules_are_completed_and_missing_servers_are_silent() {
+fn names_of_modules_are_completed_and_no_server_is_silent() {
     let place = Place::new();
     let component = guest("echo");
     place.configure(&format!(

@@ -195,7 +195,10 @@ fn timed_out_command_reports_pending_request() {
     );
     assert_eq!(job.states(), ["running"]);
     // On a terminal, the command shows its progress and the time, and removes them at the end.
-    let screen = on_a_terminal(&job, &["ctl", "terminate", &target, "--timeout", "2s"]);
+    let screen = on_a_terminal(
+        &job,
+        &["ctl", "terminate", &target, "--yes", "--timeout", "2s"],
+    );
     let wheel = screen
         .find("\r\u{1b}[2K\u{1b}[36m")
         .unwrap_or_else(|| panic!("{screen:?}"));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 fn configure(place: &Place) {
     place.configure(&format!(
-        "[audit]\npath = {:?}\n[store]\npath = {:?}\n\
+        "[audit]\non_failure = \"continue\"\npath = {:?}\n[store]\npath = {:?}\n\
          [[module]]\nname = \"echo\"\npath = {:?}\ncodes = [-3001]\n\
          [[module]]\nname = \"quota\"\npath = {:?}\ngrants = [\"clock\", \"state\"]\nconfig = {{ event = 1, exempt = \"4000000\" }}\n",
         place.path("audit.db"),

@@ -28,9 +28,10 @@ fn groups_and_their_members_are_in_tables_or_json() {
         "{table}"
     );
     let user = run(Command::new("id").arg("-un")).stdout.trim().to_owned();
-    assert_eq!(lines[1], ["alone", &user, "-", "1"], "{table}");
+    let number = format!("({})", rustix::process::geteuid().as_raw());
+    assert_eq!(lines[1], ["alone", &user, &number, "-", "1"], "{table}");
     assert_eq!(
-        (lines[2][0], lines[2][3], lines.len()),
+        (lines[2][0], lines[2][4], lines.len()),
         ("crew", "3", 3),
         "{table}"
     );
@@ -43,7 +44,7 @@ fn groups_and_their_members_are_in_tables_or_json() {
     assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
     assert_eq!(
         (&told[0]["name"], told[0]["context_id"].to_string().as_str()),
-        (&"crew".into(), lines[2][2])
+        (&"crew".into(), lines[2][3])
     );
     for rank in 0..3 {
         let member = &told[0]["members"][rank];
@@ -55,8 +56,8 @@ fn groups_and_their_members_are_in_tables_or_json() {
     }
     let shown = job.ask(&["group", "show", "crew"]).expect_status(0).stdout;
     let expected = format!(
-        "group crew, user {user}, context id {}\nrank  member\n   0  {name}:0\n   1  {name}:1\n   2  {name}:2\n",
-        lines[2][2]
+        "group crew, user {user} {number}, context id {}\nrank  member\n   0  {name}:0\n   1  {name}:1\n   2  {name}:2\n",
+        lines[2][3]
     );
     assert_eq!(shown, expected);
     let all = job

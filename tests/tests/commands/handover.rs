@@ -68,9 +68,9 @@ async fn clients_go_on_with_another_process() {
         let event = next(&mut heard).await;
         assert_eq!(event.code, NEWS);
     }
-    let listed = server.tell(&["job", "list"]);
-    let line: Vec<&str> = listed.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(line[3], "2", "both are connected: {listed}");
+    let listed = server.tell(&["job", "list", "-o", "json"]);
+    let jobs: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(jobs[0]["connected"], 2, "{listed}");
     first.finalize().await.unwrap();
     second.finalize().await.unwrap();
     server.tell(&["job", "deregister", "job"]);

@@ -316,7 +316,7 @@ fn job_environment_prints_nothing_a_shell_misreads() {
     ] {
         let refused = ask(words).expect_status(125);
         assert!(
-            refused.stdout.is_empty() && refused.stderr.contains("-o", "json"),
+            refused.stdout.is_empty() && refused.stderr.contains("-o json"),
             "{refused:?}"
         );
     }

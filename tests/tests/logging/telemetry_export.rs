@@ -106,6 +106,7 @@ fn event(number: u64, infos: Vec<Info>, reason: &str) -> Notice {
             owner: Owner::User(7),
             steps: Vec::new(),
             calls: vec![call],
+            runs: Vec::new(),
         }]),
         reached: ReachedJobs::all(),
         origin: EventOrigin::ThisServer,

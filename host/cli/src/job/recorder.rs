@@ -329,6 +329,7 @@ mod tests {
                 results: Arc::default(),
                 reached,
                 origin: EventOrigin::ThisServer,
+                measured: None,
             }
         };
         let failures = TraceRateLimit::new(BETWEEN_LINES);

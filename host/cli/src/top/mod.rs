@@ -17,7 +17,10 @@ mod terminal;
 mod tests;
 mod tool_source;
 
-use crate::{args::Top, node, output, units};
+use crate::{
+    args::{OutputFormat, Top},
+    node, output, users,
+};
 use anyhow::{Result, bail};
 use draw::Colours;
 use form::Glyphs;
@@ -26,7 +29,7 @@ use model::TopModel;
 use source::{SourceItem, SourceSettings};
 use std::{
     env,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     process::ExitCode,
 };
 
@@ -61,7 +64,7 @@ pub fn run(args: Top) -> Result<ExitCode> {
     };
     node::as_tool(async move {
         let mut source = source::open(settings).await?;
-        let data = LiveData::new(units::user, source.name.take());
+        let data = LiveData::new(users::shown, source.name.take());
         let shown = if once {
             print_snapshot(data, &mut source.items, format).await
         } else {

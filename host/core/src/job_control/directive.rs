@@ -1,6 +1,7 @@
 //! Types and bounds of single job-control directives.
 use super::{JobAction, JobControlError};
 use peal_model::{Info, KeyName, Value, key};
+use serde::{Deserialize, Serialize};
 
 /// Key of a directive that preempts procs and names the action in the end: `pause`, `terminate` or
 /// `kill`. An extension of Peal, because in the Standard only a resource manager preempts.
@@ -14,7 +15,7 @@ pub const GRACE: KeyName = KeyName("peal.jctrl.grace");
 pub const CHECK: KeyName = KeyName("peal.jctrl.check");
 
 /// Extent to which a request is carried out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ControlExtent {
     /// It is decided by policies, checked and carried out.
     Full,

@@ -15,7 +15,7 @@ pub struct Stage {
     /// The tag of the last request.
     pub tag: u32,
     pub now: MonotonicTime,
-    /// What happens to the state after each request: nothing, or another process takes it over.
+    /// Change of the state after each request: none, or another process takes it over.
     pub then: fn(&mut ServerState),
 }
 

@@ -283,6 +283,7 @@ mod tests {
                 status: code::PMIX_EVENT_NO_ACTION_TAKEN,
                 infos: Vec::new(),
             }],
+            calls: Vec::new(),
             runs: vec![HandlerRun {
                 module: "m".to_owned(),
                 time: Duration::from_micros(5),

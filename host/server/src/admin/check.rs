@@ -51,12 +51,16 @@ impl AdminDispatcher {
                 .request_result(|reply| ProcessCommand::CheckModule { call, reply })
                 .await
                 .flatten(),
+            AdminRequest::HandOver => {
+                Err("only the process that takes the server over can tell".to_owned())
+            }
             AdminRequest::Stats
             | AdminRequest::Users
             | AdminRequest::Status
             | AdminRequest::Jobs
             | AdminRequest::Chains
             | AdminRequest::Watch { .. }
+            | AdminRequest::Activity { .. }
             | AdminRequest::Environment { .. }
             | AdminRequest::Check { .. } => Err(format!(
                 "{call} changes nothing: only requests that do can be checked"

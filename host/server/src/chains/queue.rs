@@ -80,6 +80,10 @@ pub(super) struct ChainQueue {
 }
 
 /// Next work of a worker.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly always an event, of which a worker has one at a time"
+)]
 pub(super) enum ChainWork {
     /// Replaces the modules of the chain.
     ReplaceModules(Arc<[ChainModule]>),
