@@ -83,8 +83,8 @@ pub struct TakenServer {
     pub registered: BTreeMap<Nspace, AdminJob>,
 }
 
-/// Hands a server over to the process at the other end, unless the process has what no other can go on with. Then this process must end, and its connection with
-/// it, by which the other one notices that.
+/// Hands a server over to the process at the other end, unless this process has what no other can go on with
+/// (`kept`). Then this process must end, and its connection with it, by which the other one notices that.
 ///
 /// # Errors
 ///

@@ -47,19 +47,7 @@ pub fn send_with_descriptors(
     limit: FrameLimit,
 ) -> Result<(), StreamError> {
     let frame = encode(message, limit)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
-    }
-    let sent = sendmsg(
-        socket,
-        &[IoSlice::new(&frame)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )
-    .map_err(io::Error::from)?;
-    if sent == frame.len() {
+    if send_part(socket, &frame, descriptors)? == frame.len() {
         Ok(())
     } else {
         Err(io::Error::from(io::ErrorKind::WriteZero).into())
@@ -76,7 +64,39 @@ pub fn receive_with_descriptors<T: DeserializeOwned>(
     socket: impl AsFd,
     limit: FrameLimit,
 ) -> Result<MessageWithDescriptors<T>, StreamError> {
-    let mut bytes = vec![0; limit.0.saturating_add(HEADER)];
+    let ReceivedPart { bytes, descriptors } = receive_part(socket, limit.0.saturating_add(HEADER))?;
+    let message = decode_single(&bytes, limit)?;
+    Ok(MessageWithDescriptors {
+        message,
+        descriptors,
+    })
+}
+
+/// Sends bytes with descriptors in one call. Returns the number of bytes that the socket took.
+fn send_part(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let parts = [IoSlice::new(bytes)];
+    Ok(sendmsg(
+        socket,
+        &parts,
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?)
+}
+
+/// Bytes that were received in one call, and the descriptors that came with them.
+struct ReceivedPart {
+    bytes: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// Receives at most `max` bytes in one call.
+fn receive_part(socket: impl AsFd, max: usize) -> io::Result<ReceivedPart> {
+    let mut bytes = vec![0; max];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(
@@ -84,14 +104,14 @@ pub fn receive_with_descriptors<T: DeserializeOwned>(
         &mut [IoSliceMut::new(&mut bytes)],
         &mut ancillary,
         RecvFlags::CMSG_CLOEXEC,
-    )
-    .map_err(io::Error::from)?;
-    let descriptors = ancillary.drain().flat_map(rights).collect();
-    let message = decode_single(bytes.get(..received.bytes).unwrap_or_default(), limit)?;
-    Ok(MessageWithDescriptors {
-        message,
-        descriptors,
-    })
+    )?;
+    let rights = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptors = rights.flatten().collect();
+    bytes.truncate(received.bytes);
+    Ok(ReceivedPart { bytes, descriptors })
 }
 
 /// Connection on which messages with descriptors follow each other. Blocks.
@@ -124,19 +144,7 @@ impl DescriptorStream {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), StreamError> {
         let frame = encode(message, self.limit)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
-        {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
-        }
-        let sent = sendmsg(
-            &self.socket,
-            &[IoSlice::new(&frame)],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        )
-        .map_err(io::Error::from)?;
+        let sent = send_part(&self.socket, &frame, descriptors)?;
         // The descriptors are sent with the first part.
         self.socket
             .write_all(frame.get(sent..).unwrap_or_default())?;
@@ -159,23 +167,12 @@ impl DescriptorStream {
                     descriptors,
                 });
             }
-            let mut bytes = vec![0; READ];
-            let mut space =
-                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-            let received = recvmsg(
-                &self.socket,
-                &mut [IoSliceMut::new(&mut bytes)],
-                &mut ancillary,
-                RecvFlags::CMSG_CLOEXEC,
-            )
-            .map_err(io::Error::from)?;
-            descriptors.extend(ancillary.drain().flat_map(rights));
-            if received.bytes == 0 {
+            let part = receive_part(&self.socket, READ)?;
+            if part.bytes.is_empty() {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
-            self.decoder
-                .push(bytes.get(..received.bytes).unwrap_or_default());
+            descriptors.extend(part.descriptors);
+            self.decoder.push(&part.bytes);
         }
     }
 
@@ -183,13 +180,6 @@ impl DescriptorStream {
     pub fn wait_for_end(&mut self) {
         let mut byte = [0];
         while self.socket.read(&mut byte).is_ok_and(|count| count > 0) {}
-    }
-}
-
-fn rights(message: RecvAncillaryMessage<'_>) -> Vec<OwnedFd> {
-    match message {
-        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
-        _ => Vec::new(),
     }
 }
 

@@ -148,6 +148,7 @@ impl RefusedSockets {
 
 /// Thread that accepts connections.
 struct Acceptor {
+    /// First, so that it is dropped before `admit`, whose end says that the thread has ended.
     listener: Arc<BlockingListener>,
     /// Descriptor that becomes readable to wake the thread.
     waker: Arc<EventFd>,
@@ -280,13 +281,9 @@ impl AcceptedConnections {
     }
 
     /// Returns the listening socket, which stays open: the kernel keeps further connections in its queue.
-    /// The phase of the server has ended the thread. Returns none if the socket cannot be duplicated.
+    /// The thread, which had it as well, has ended.
     fn keep_listener(&mut self) -> Option<BlockingListener> {
-        let kept = self.listener.as_ref()?.try_clone();
-        let kept = kept.inspect_err(|error| tracing::error!(%error, "listening socket not kept"));
-        let kept = kept.ok()?;
-        self.listener = None;
-        Some(kept)
+        self.listener.take().and_then(Arc::into_inner)
     }
 }
 

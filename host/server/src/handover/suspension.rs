@@ -110,21 +110,21 @@ impl Server {
     /// Waits until begun work has ended.
     async fn rest(&self, limit: Duration) -> Result<(), SuspensionError> {
         let deadline = Instant::now() + limit;
+        let unfinished = || {
+            let unfinished = self.shared_actor.with_actor(|actor| actor.unfinished());
+            // An actor that has stopped has nothing to finish.
+            unfinished.unwrap_or(None)
+        };
         loop {
-            let mut left = None;
-            let rests = until(deadline.saturating_duration_since(Instant::now()), || {
-                let unfinished = self.shared_actor.with_actor(|actor| actor.unfinished());
-                left = unfinished.unwrap_or(None);
-                left.is_none()
-            });
-            if !rests.await {
-                let what = left.unwrap_or("requests");
+            let time = deadline.saturating_duration_since(Instant::now());
+            if let Some(what) = unfinished()
+                && !until(time, || unfinished().is_none()).await
+            {
                 return Err(SuspensionError::Busy { what, limit });
             }
             // What ended may have sent messages, which come before this answer and can begin more.
             self.handle().answers().await;
-            let unfinished = self.shared_actor.with_actor(|actor| actor.unfinished());
-            if unfinished == Ok(None) {
+            if unfinished().is_none() {
                 return Ok(());
             }
         }
@@ -147,8 +147,8 @@ impl Server {
                     listening::listen(accepted, connections, self.context.clone(), stage);
                 self.listener = Some(tokio::spawn(listening));
             }
-            // The system refuses a thread. The connections go on, and further ones cannot come.
-            Err(error) => tracing::error!(%error, "no connections accepted after a suspension"),
+            // The system refuses a thread.
+            Err(error) => tracing::error!(%error, "server not resumed; connections closed"),
         }
     }
 
@@ -160,25 +160,27 @@ impl Server {
     /// Fails if a connection cannot be continued, or the system has no further descriptors.
     pub fn handed(&self) -> Result<HandedServer, HandoverError> {
         let listener = self.kept_listener.as_ref().ok_or(HandoverError::Stopped)?;
-        let mut sockets = vec![listener.try_clone()?.into()];
         let mut connections = Vec::new();
         let mut suspended = self.context.suspended.all();
-        for connection in std::mem::take(&mut *suspended) {
-            match HandedConnection::of(&connection, &self.context) {
+        suspended.retain(
+            |connection| match HandedConnection::of(connection, &self.context) {
                 Ok(handed) => {
                     connections.push(handed);
-                    let socket = rustix::io::fcntl_dupfd_cloexec(connection.writer.socket(), 0);
-                    sockets.push(socket.map_err(std::io::Error::from)?);
-                    suspended.push(connection);
+                    true
                 }
                 Err(error) => {
                     // As if it had ended before.
                     tracing::warn!(%error, "connection closed");
-                    let _ = self
-                        .shared_actor
-                        .with_actor(|actor| actor.gone(connection.peer));
+                    let gone = |actor: &mut Actor| actor.gone(connection.peer);
+                    let _ = self.shared_actor.with_actor(gone);
+                    false
                 }
-            }
+            },
+        );
+        let mut sockets = vec![listener.try_clone()?.into()];
+        for connection in suspended.iter() {
+            let socket = rustix::io::fcntl_dupfd_cloexec(connection.writer.socket(), 0);
+            sockets.push(socket.map_err(std::io::Error::from)?);
         }
         drop(suspended);
         let me = self.uri.proc.clone();
@@ -199,9 +201,7 @@ impl Server {
         let state = state.map_err(|_| HandoverError::Stopped)??;
         Ok(HandedServer { state, sockets })
     }
-}
 
-impl Server {
     /// Ends a server that another process continues. Its connections stay open.
     pub async fn leave(self) {
         let connections = self.context.suspended.take();
