@@ -2,7 +2,8 @@
 //! bytes. A message or state that its encoding changes would make the simulations differ from servers of one
 //! process.
 #![allow(dead_code, reason = "no file of tests uses all of it")]
-use peal_core::server::ServerState;
+use peal_core::{group::Groups, server::ServerState};
+use peal_handover::{decode_groups, decode_state, encode_groups, encode_state};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -16,15 +17,17 @@ pub fn carried<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: &T)
 
 /// Puts in the place of a state the one that another process reads from its bytes.
 pub fn take_over(state: &mut ServerState) {
-    let settings = state.settings().clone();
-    *state = read_again(&*state).taken_over(settings);
+    let bytes = encode_state(state).unwrap();
+    let read = decode_state(&bytes).unwrap();
+    // A state in which a value is missing would still be read if all of that value is usual.
+    assert!(encode_state(&read).unwrap() == bytes);
+    *state = read.taken_over(state.settings().clone());
 }
 
-/// Returns a state as another process reads it from its bytes.
-pub fn read_again<T: Serialize + DeserializeOwned>(state: &T) -> T {
-    let bytes = rmp_serde::to_vec_named(state).unwrap();
-    let read = rmp_serde::from_slice(&bytes).unwrap();
-    // A state in which a value is missing would still be read if all of that value is usual.
-    assert!(rmp_serde::to_vec_named(&read).unwrap() == bytes);
+/// Returns groups as another process reads them from their bytes.
+pub fn groups_taken_over(groups: &Groups) -> Groups {
+    let bytes = encode_groups(groups).unwrap();
+    let read = decode_groups(&bytes).unwrap();
+    assert!(encode_groups(&read).unwrap() == bytes);
     read
 }

@@ -13,10 +13,11 @@ use peal_core::{
     job::JobSpec,
     server::{ServerState, StateSettings},
 };
+use peal_handover::{StateDecodeError, StateEncodeError, decode_state};
 use peal_model::Proc;
 use peal_system::process::ProcessId;
 use serde::{Deserialize, Serialize};
-use std::{io, net::TcpListener, os::fd::OwnedFd};
+use std::{io, mem, net::TcpListener, os::fd::OwnedFd};
 use thiserror::Error;
 
 /// Form of the state that this release writes. It grows when an older release could not continue from the
@@ -49,6 +50,12 @@ pub enum HandoverError {
     /// The state cannot be written.
     #[error("the state cannot be written: {0}")]
     Write(#[from] rmp_serde::encode::Error),
+    /// The state machine cannot be written.
+    #[error(transparent)]
+    EncodeState(#[from] StateEncodeError),
+    /// The state machine cannot be read.
+    #[error(transparent)]
+    DecodeState(#[from] StateDecodeError),
     /// The state cannot be read.
     #[error("the state cannot be read: {0}")]
     Read(#[from] rmp_serde::decode::Error),
@@ -82,15 +89,17 @@ struct StateForm {
     form: u32,
 }
 
-/// State of a server. `S` is the state machine, or a reference to it.
+/// State of a server.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct ServerSnapshot<S> {
+pub(crate) struct ServerSnapshot {
     form: u32,
     /// Name of the server.
     pub(crate) me: Proc,
     /// Time of the state machine.
     pub(crate) clock: MonotonicTime,
-    pub(crate) state: S,
+    /// State machine, as [`peal_handover::encode_state`] returns it.
+    #[serde(with = "serde_bytes")]
+    pub(crate) state: Vec<u8>,
     pub(crate) connections: Vec<HandedConnection>,
     /// Processes that are watched, some without a connection.
     pub(crate) watched: Vec<WatchedProcess>,
@@ -111,7 +120,8 @@ pub(crate) struct WatchedProcess {
 
 /// Server of another process that this one continues.
 pub struct ContinuedServer {
-    snapshot: ServerSnapshot<ServerState>,
+    snapshot: ServerSnapshot,
+    state: ServerState,
     listener: TcpListener,
     /// Sockets of the connections, in their order.
     sockets: Vec<OwnedFd>,
@@ -148,13 +158,15 @@ impl ContinuedServer {
         if !(OLDEST_FORM..=FORM).contains(&form) {
             return Err(HandoverError::Form { found: form });
         }
-        let snapshot: ServerSnapshot<ServerState> = rmp_serde::from_slice(&state)?;
+        let mut snapshot: ServerSnapshot = rmp_serde::from_slice(&state)?;
+        let state = decode_state(&mem::take(&mut snapshot.state))?;
         let wanted = snapshot.connections.len() + 1;
         let found = sockets.len();
         let mut sockets = sockets.into_iter();
         match sockets.next() {
             Some(listener) if found == wanted => Ok(ContinuedServer {
                 snapshot,
+                state,
                 listener: listener.into(),
                 sockets: sockets.collect(),
             }),
@@ -164,7 +176,7 @@ impl ContinuedServer {
 
     /// Returns the registered jobs.
     pub fn jobs(&self) -> Vec<JobSpec> {
-        self.snapshot.state.jobs().map(|job| job.spec).collect()
+        self.state.jobs().map(|job| job.spec).collect()
     }
 
     /// Goes on with these settings.
@@ -172,7 +184,6 @@ impl ContinuedServer {
         let ServerSnapshot {
             me,
             clock,
-            state,
             connections,
             watched,
             tools_named,
@@ -182,7 +193,7 @@ impl ContinuedServer {
         StartingServer {
             me,
             listener: self.listener,
-            state: state.taken_over(settings),
+            state: self.state.taken_over(settings),
             begun: BegunServer {
                 clock,
                 tools_named,

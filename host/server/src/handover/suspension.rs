@@ -185,20 +185,21 @@ impl Server {
         drop(suspended);
         let me = self.uri.proc.clone();
         let tools_named = self.context.tool_names.given();
-        let state = self.shared_actor.with_actor(|actor| {
+        let snapshot = self.shared_actor.with_actor(|actor| {
             actor.end_heartbeats();
-            rmp_serde::to_vec_named(&ServerSnapshot {
+            Ok::<_, HandoverError>(ServerSnapshot {
                 form: FORM,
                 me,
                 clock: actor.now(),
-                state: &actor.state,
+                state: peal_handover::encode_state(&actor.state)?,
                 connections,
                 watched: actor.processes.watched(),
                 tools_named,
                 events_numbered: actor.chains.numbered(),
             })
         });
-        let state = state.map_err(|_| HandoverError::Stopped)??;
+        let snapshot = snapshot.map_err(|_| HandoverError::Stopped)??;
+        let state = rmp_serde::to_vec_named(&snapshot)?;
         Ok(HandedServer { state, sockets })
     }
 

@@ -114,6 +114,14 @@ fn is_for(event: &Event, proc: &Proc) -> bool {
     }
 }
 
+/// Puts in the place of the delivery of events the one that another process reads from its bytes.
+fn hand_over_events(server: &mut ServerState) {
+    let bytes = rmp_serde::to_vec_named(&server.events).unwrap();
+    server.events = rmp_serde::from_slice(&bytes).unwrap();
+    assert!(rmp_serde::to_vec_named(&server.events).unwrap() == bytes);
+    server.events.set_limits(&server.settings);
+}
+
 impl World {
     fn new() -> World {
         let settings = StateSettings {
@@ -177,7 +185,7 @@ impl World {
         };
         let registers = matches!(request, Request::RegisterEvents { .. });
         let actions = self.server.request(to, request, MonotonicTime(0));
-        take_over(&mut self.server);
+        hand_over_events(&mut self.server);
         let actions = with_willing_host(&mut self.server, actions);
         if registers {
             let acknowledged = matches!(actions.first(), Some(Action::Reply { to: answered, .. }) if *answered == to);
