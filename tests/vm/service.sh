@@ -74,6 +74,13 @@ step "fields in the journal"
 has_fields() { journalctl -u peal -o json --no-pager | grep '"TARGET":"peal' | grep -q '"CODE_FILE"'; }
 until_ok has_fields
 
+step "upgrade"
+FIRST=$(main_process)
+peal upgrade
+is_upgraded() { [ "$(main_process)" != "$FIRST" ] && serves; }
+until_ok is_upgraded
+[ "$(systemctl show peal --property NRestarts --value)" = 0 ]
+
 step "limits of a user's process"
 peal job register ja -n 1 --uid "$(id -u alice)" --gid "$(id -g alice)" > /dev/null
 ALICE=$GROUP/tenant-$(id -u alice)

@@ -6,11 +6,13 @@
 //! understood all of it, and goes on otherwise.
 use anyhow::{Context, Result, anyhow, bail};
 use peal_frames::{DescriptorStream, FrameLimit, MAX_DESCRIPTORS, MessageWithDescriptors};
+use peal_launcher::HandedHost;
 use peal_model::Nspace;
 use peal_server::{
     ContinuedServer, HandedServer, Server, SuspensionError, SuspensionLimits,
-    admin::{self, AdminChannel, AdminJob, AdminReply, AdminRequest},
+    admin::{self, AdminChannel, AdminJob, AdminReply, AdminRequest, ContinuedFrom},
 };
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -21,6 +23,7 @@ use std::{
     path::Path,
     time::Duration,
 };
+use thiserror::Error;
 
 /// Times of the suspension.
 const LIMITS: SuspensionLimits = SuspensionLimits {
@@ -37,19 +40,36 @@ const PART: usize = 512 << 10;
 /// Largest state, in bytes.
 const MAX_STATE: usize = 4 << 30;
 
-/// Largest number of sockets.
-const MAX_SOCKETS: usize = 1 << 20;
+/// Largest number of descriptors.
+const MAX_RECEIVED_DESCRIPTORS: usize = 1 << 20;
 
 /// Time limit of a message.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time since the start of the machine, which is the same for all processes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct BootTime(Duration);
+
+impl BootTime {
+    fn now() -> BootTime {
+        let now = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+        let nanos = u32::try_from(now.tv_nsec).unwrap_or_default();
+        BootTime(Duration::new(seconds, nanos))
+    }
+
+    fn elapsed(self) -> Duration {
+        BootTime::now().0.saturating_sub(self.0)
+    }
+}
 
 /// Message of the process that hands over.
 #[derive(Debug, Serialize, Deserialize)]
 enum HandoverMessage {
     /// Part of the state.
     State(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// Sockets, which come with the message.
-    Sockets,
+    /// Descriptors, which come with the message.
+    Descriptors,
     /// Everything was sent.
     End,
     /// The server cannot be handed over now.
@@ -70,81 +90,176 @@ enum HandoverAnswer {
 /// State of the process beside that of its server.
 #[derive(Debug, Serialize, Deserialize)]
 struct HandedProcess {
+    /// Release of the process.
+    version: String,
+    pid: u32,
+    /// Time at which it read its last request.
+    suspended: BootTime,
     #[serde(with = "serde_bytes")]
     server: Vec<u8>,
+    host: HandedHost,
     registered: BTreeMap<Nspace, AdminJob>,
+}
+
+/// Process that had a server.
+#[derive(Clone, Debug)]
+pub struct PreviousProcess {
+    version: String,
+    pid: u32,
+    suspended: BootTime,
+}
+
+impl PreviousProcess {
+    /// Returns the process, for a server that answers from now on.
+    pub fn continued_now(self) -> ContinuedFrom {
+        let PreviousProcess {
+            version,
+            pid,
+            suspended,
+        } = self;
+        ContinuedFrom {
+            version,
+            pid,
+            paused_ms: u64::try_from(suspended.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 /// Server of another process that this one goes on with.
 pub struct TakenServer {
     /// Server.
     pub server: ContinuedServer,
+    /// State of its host environment.
+    pub host: HandedHost,
+    /// Process that had the server.
+    pub from: PreviousProcess,
     /// Jobs that administrators have registered.
     pub registered: BTreeMap<Nspace, AdminJob>,
 }
 
-/// Hands a server over to the process at the other end, unless this process has what no other can go on with
-/// (`kept`). Then this process must end, and its connection with it, by which the other one notices that.
+/// Reason for which a server is not handed over.
+#[derive(Debug, Error)]
+pub enum GiveError {
+    /// The server goes on as before.
+    #[error(transparent)]
+    GoesOn(#[from] anyhow::Error),
+    /// The server cannot go on.
+    #[error(transparent)]
+    Lost(SuspensionError),
+}
+
+impl From<SuspensionError> for GiveError {
+    fn from(error: SuspensionError) -> GiveError {
+        match error {
+            SuspensionError::Lost { .. } => GiveError::Lost(error),
+            error => GiveError::GoesOn(error.into()),
+        }
+    }
+}
+
+/// Hands a server over to the process at the other end, with the state of its host environment. Then this
+/// process must end, and its connection with it, by which the other one notices that.
 ///
 /// # Errors
 ///
-/// Fails if the server cannot be suspended now, or the other process cannot continue it. The server goes on
-/// as before.
+/// Fails if the server cannot be suspended now, or the other process cannot continue it.
 pub async fn give(
     server: &mut Server,
     channel: &AdminChannel,
-    kept: Option<&'static str>,
+    host: &impl Fn() -> Result<HandedHost, &'static str>,
     stream: tokio::net::UnixStream,
-) -> Result<DescriptorStream> {
-    let stream = stream.into_std()?;
+) -> Result<DescriptorStream, GiveError> {
+    let stream = handover_stream(stream.into_std().map_err(anyhow::Error::from)?)?;
+    // No job is registered or deregistered until the end.
+    let registered = channel.hold_registrations().await;
+    let begun = BootTime::now();
+    let suspended = server.suspend(LIMITS).await;
+    let state = match suspended {
+        Ok(()) => process_state(server, host, &registered, begun),
+        Err(error @ SuspensionError::Lost { .. }) => return Err(error.into()),
+        // The server has resumed already.
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            refuse(stream, &error).await;
+            return Err(error.into());
+        }
+    };
+    let given = match state {
+        Ok((state, descriptors)) => {
+            let sent = tokio::task::spawn_blocking(move || send(stream, &state, &descriptors));
+            let sent = sent.await;
+            sent.map_err(anyhow::Error::from).flatten()
+        }
+        Err(error) => {
+            refuse(stream, &error).await;
+            Err(error)
+        }
+    };
+    match given {
+        Ok(stream) => Ok(stream),
+        Err(error) => {
+            server.resume()?;
+            Err(error.into())
+        }
+    }
+}
+
+/// Returns the state of this process as bytes, and the descriptors of its suspended server.
+fn process_state(
+    server: &Server,
+    host: &impl Fn() -> Result<HandedHost, &'static str>,
+    registered: &BTreeMap<Nspace, AdminJob>,
+    suspended: BootTime,
+) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
+    // The suspended server asks the host environment for nothing more.
+    let host = host().map_err(|what| {
+        anyhow!("{what} cannot be handed over; wait until there are none, or restart the server")
+    })?;
+    let HandedServer { state, descriptors } = server.handed()?;
+    let process = HandedProcess {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        suspended,
+        server: state,
+        host,
+        registered: registered.clone(),
+    };
+    Ok((rmp_serde::to_vec_named(&process)?, descriptors))
+}
+
+/// Tells the other process why it does not get the server. It may have gone.
+async fn refuse(mut stream: DescriptorStream, error: &anyhow::Error) {
+    let reason = crate::error_text(error);
+    let told = tokio::task::spawn_blocking(move || {
+        let _: HandoverAnswer = stream.receive()?.message;
+        stream.send(&HandoverMessage::Refused(reason), &[])
+    });
+    if let Ok(Err(error)) = told.await {
+        tracing::debug!(%error, "refusal of a handover not told");
+    }
+}
+
+fn handover_stream(stream: UnixStream) -> Result<DescriptorStream> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    let mut stream = DescriptorStream::new(stream, LIMIT);
-    let suspended = match kept {
-        Some(what) => Err(SuspensionError::Kept { what }),
-        None => server.suspend(LIMITS).await,
-    };
-    if let Err(busy) = suspended {
-        let reason = busy.to_string();
-        tokio::task::spawn_blocking(move || {
-            let _: HandoverAnswer = stream.receive()?.message;
-            stream.send(&HandoverMessage::Refused(reason), &[])
-        })
-        .await??;
-        return Err(busy.into());
-    }
-    let registered = channel.registered().await;
-    let given = async {
-        let HandedServer { state, sockets } = server.handed()?;
-        let process = HandedProcess {
-            server: state,
-            registered,
-        };
-        let state = rmp_serde::to_vec_named(&process)?;
-        tokio::task::spawn_blocking(move || send(stream, &state, &sockets)).await?
-    };
-    let given = given.await;
-    if given.is_err() {
-        server.resume();
-    }
-    given
+    Ok(DescriptorStream::new(stream, LIMIT))
 }
 
 fn send(
     mut stream: DescriptorStream,
     state: &[u8],
-    sockets: &[OwnedFd],
+    descriptors: &[OwnedFd],
 ) -> Result<DescriptorStream> {
-    let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
+    let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     let parts = state
         .chunks(PART)
         .map(|part| (HandoverMessage::State(part.to_vec()), &[][..]));
-    let sockets = sockets
+    let descriptors = descriptors
         .chunks(MAX_DESCRIPTORS)
-        .map(|sockets| (HandoverMessage::Sockets, sockets));
+        .map(|descriptors| (HandoverMessage::Descriptors, descriptors));
     let end = std::iter::once((HandoverMessage::End, &[][..]));
-    for (message, descriptors) in parts.chain(sockets).chain(end) {
+    for (message, descriptors) in parts.chain(descriptors).chain(end) {
         match stream.receive()?.message {
             HandoverAnswer::Next => stream.send(&message, descriptors)?,
             HandoverAnswer::Refused(reason) => {
@@ -172,10 +287,7 @@ pub fn take(socket: &Path) -> Result<TakenServer> {
         AdminReply::Refused { reason } => bail!("the server refuses: {}", crate::plain(&reason)),
         _ => bail!("the server has another protocol; stop it and start this release"),
     }
-    let stream: UnixStream = answers.into_stream();
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    let mut stream = DescriptorStream::new(stream, LIMIT);
+    let mut stream = handover_stream(answers.into_stream())?;
     let taken = receive(&mut stream);
     let answer = match &taken {
         Ok(_) => HandoverAnswer::Accepted,
@@ -184,23 +296,25 @@ pub fn take(socket: &Path) -> Result<TakenServer> {
     let sent = stream.send(&answer, &[]);
     let taken = taken?;
     sent.context("cannot accept the server")?;
-    stream.wait_for_end();
+    stream
+        .wait_for_end()
+        .context("cannot see the end of the other process")?;
     Ok(taken)
 }
 
 fn receive(stream: &mut DescriptorStream) -> Result<TakenServer> {
     let mut state = Vec::new();
-    let mut sockets = Vec::new();
+    let mut received = Vec::new();
     loop {
         stream.send(&HandoverAnswer::Next, &[])?;
         let MessageWithDescriptors {
             message,
             descriptors,
         } = stream.receive()?;
-        sockets.extend(descriptors);
+        received.extend(descriptors);
         match message {
             HandoverMessage::State(part) => state.extend(part),
-            HandoverMessage::Sockets => {}
+            HandoverMessage::Descriptors => {}
             HandoverMessage::Refused(reason) => {
                 bail!(
                     "the server cannot be handed over now: {}",
@@ -209,19 +323,31 @@ fn receive(stream: &mut DescriptorStream) -> Result<TakenServer> {
             }
             HandoverMessage::End => break,
         }
-        if state.len() > MAX_STATE || sockets.len() > MAX_SOCKETS {
+        if state.len() > MAX_STATE || received.len() > MAX_RECEIVED_DESCRIPTORS {
             return Err(anyhow!(
-                "the server has more than {MAX_STATE} bytes of state or {MAX_SOCKETS} sockets"
+                "the server has more than {MAX_STATE} bytes of state or {MAX_RECEIVED_DESCRIPTORS} descriptors"
             ));
         }
     }
-    let HandedProcess { server, registered } =
-        rmp_serde::from_slice(&state).context("cannot read the state of the server")?;
+    let HandedProcess {
+        version,
+        pid,
+        suspended,
+        server,
+        host,
+        registered,
+    } = rmp_serde::from_slice(&state).context("cannot read the state of the server")?;
     Ok(TakenServer {
         server: ContinuedServer::read(HandedServer {
             state: server,
-            sockets,
+            descriptors: received,
         })?,
+        host,
+        from: PreviousProcess {
+            version,
+            pid,
+            suspended,
+        },
         registered,
     })
 }

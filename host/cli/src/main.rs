@@ -42,6 +42,7 @@ mod server_signals;
 mod service_manager;
 mod stats;
 mod stdin;
+mod successor;
 mod supervisor;
 mod table;
 mod telemetry;
@@ -52,6 +53,7 @@ mod trace;
 mod transcript;
 mod troubles;
 mod units;
+mod upgrade;
 mod users;
 mod wait_message;
 
@@ -94,6 +96,7 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::Run(run) => run::run(run),
         PealCommand::Attach(attach) => attach::attach(attach),
         PealCommand::Serve(serve) => serve::serve(serve),
+        PealCommand::Upgrade(upgrade) => upgrade::upgrade(upgrade),
         PealCommand::Status(status) => stats::status(status),
         PealCommand::Stats(stats) => stats::stats(stats),
         PealCommand::Top(args) => top::run(args),

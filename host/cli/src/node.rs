@@ -14,7 +14,7 @@ use peal_audit::{AuditTrail, TrailSigner};
 use peal_config::{Config, ConfinementMode, Problems, Resolved};
 use peal_core::owner::Owner;
 use peal_helper::PrivilegedHelper;
-use peal_launcher::{CleanupSettings, EmbeddedHostEnvironment, Stream};
+use peal_launcher::{CleanupSettings, EmbeddedHostEnvironment, HandedHost, Stream};
 use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
 use peal_modules::{
     Deployer, JobHandlers, Loader, OutputSinks, SinkCatalog, StartedModules, StartupModules,
@@ -23,7 +23,7 @@ use peal_modules::{
 use peal_nats::SealQueue;
 use peal_server::{
     ContinuedServer, GuestPools, HandlerRequest, HostRouter, Notices, Server, ServerNetwork,
-    ServerParts, StandaloneChain, admin::JobRegistrar, metrics::MetricsEndpoint,
+    ServerParts, StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
@@ -32,7 +32,7 @@ use rustix::process::{Resource, Rlimit, getgid, getrlimit, getuid, setrlimit};
 use std::{
     hash::{BuildHasher, RandomState},
     sync::Arc,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 
@@ -109,7 +109,6 @@ impl Ground {
         let config = &resolved.config;
         // First, so that messages about all later parts pass the configured filter.
         trace::follow(&config.trace.filter)?;
-        raise_file_limit();
         let store = store(config)?;
         let audit = audit_trail::open(resolved, signer, seals)?;
         if let Some(audit) = audit.clone() {
@@ -270,6 +269,34 @@ impl PreparedServer {
     }
 }
 
+/// Loads the modules of a configuration as a server does when it starts, without its store and its trail.
+///
+/// # Errors
+///
+/// Fails if a module cannot be used.
+pub fn check_modules(readable: &Readable) -> Result<()> {
+    let Readable { resolved, modules } = readable;
+    modules.as_ref().map_err(Problems::clone)?;
+    let mut resolved = resolved.clone();
+    resolved.config.store.path = None;
+    resolved.config.audit.path = None;
+    let wanted = peal_modules::read_components(&resolved.modules, &resolved.config);
+    let cleaning = config::cleanup_settings(&resolved.config, None);
+    let (ground, loader) = Ground::new(
+        &resolved,
+        Notices::default(),
+        Box::new(|_| String::new()),
+        (cleaning, PrivilegedHelper::default()),
+        (None, None),
+    )?;
+    let loading = WaitMessage::new(LOADING);
+    let loaded = StartupModules::of_server(loader, wanted);
+    drop(loading);
+    loaded?;
+    ground.sinks.close(Duration::ZERO);
+    Ok(())
+}
+
 /// Handlers without a server, and the parts that they need.
 pub struct StandaloneHandlers {
     /// Chain of the handlers.
@@ -355,13 +382,21 @@ impl PreparedServer {
     }
 }
 
+/// Server of another process that goes on here, and the state of its host environment.
+pub struct ContinuedNode {
+    /// Server.
+    pub server: ContinuedServer,
+    /// State of the host environment.
+    pub host: HandedHost,
+}
+
 impl LocalServer {
     /// Starts a prepared server, which meets others on this network.
     pub async fn start(
         prepared: PreparedServer,
         config: &Config,
         network: Arc<dyn ServerNetwork>,
-        continued: Option<ContinuedServer>,
+        continued: Option<ContinuedNode>,
     ) -> Result<LocalServer> {
         let PreparedServer {
             me,
@@ -381,9 +416,15 @@ impl LocalServer {
             audit,
         } = ground;
         // Before the connections of their procs.
-        for job in continued.iter().flat_map(ContinuedServer::jobs) {
-            host.adopt(&job);
-        }
+        let continued = continued.map(
+            |ContinuedNode {
+                 server,
+                 host: handed,
+             }| {
+                host.continue_from(handed, &server.jobs());
+                server
+            },
+        );
         let recording = audit.clone();
         let router = Arc::new(HostRouter::new(host.clone()));
         let parts = ServerParts {
@@ -459,8 +500,7 @@ pub async fn finish_records(recorder: Option<JobRecorder>) {
 
 /// Closes the sinks. Pending output is delivered within the drain time; the rest is lost or stays
 /// in the store.
-pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
-    let deadline = config.server.drain_timeout;
+pub async fn close_sinks(sinks: Arc<Sinks>, deadline: Duration) {
     match tokio::task::spawn_blocking(move || sinks.close(deadline)).await {
         Ok(busy) if busy.is_empty() => {}
         Ok(busy) => tracing::warn!(?busy, "sinks closed with undelivered messages"),
@@ -484,7 +524,7 @@ pub fn random() -> u64 {
 }
 
 /// Raises the limit of open files to the maximum: each proc needs two or three.
-fn raise_file_limit() {
+pub fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(
         Resource::Nofile,

@@ -119,7 +119,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         let last_words = async {
             // Each part ends after the parts that still send to it.
             server.shutdown().await;
-            node::close_sinks(sinks, config).await;
+            node::close_sinks(sinks, config.server.drain_timeout).await;
             host.flush().await;
             node::finish_records(recorder).await;
             // The last sender of notices goes with the host environment.

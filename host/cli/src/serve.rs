@@ -6,20 +6,22 @@ use crate::{
     cluster::{self, ObservedServer, RecentEvents, ServedModules},
     compiler, config,
     confinement::{self, ServerPeers},
-    handover::{self, TakenServer},
-    node::{self, LocalServer, PreparedServer, ServerProcesses},
+    handover::{self, GiveError, PreviousProcess, TakenServer},
+    node::{self, ContinuedNode, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
     server_signals::{ServerSignal, ServerSignals},
     service_manager::{Manager, ServiceState},
+    successor::{self, Successor, SuccessorCommand},
     supervisor::{self, ProcessStarter, ServerAccount},
     telemetry::{self, PreparedTelemetry},
     tenant,
     troubles::Troubles,
     users,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use peal_config::{Config, Problem, Problems, SettingOverride};
+use peal_launcher::HandedHost;
 use peal_modules::{DeployerProgress, ReloadTrigger, Watch};
 use peal_nats::{SealLimits, SealQueue};
 use peal_server::{
@@ -31,7 +33,12 @@ use peal_server::{
 };
 use rustix::process::{geteuid, set_parent_process_death_signal};
 use std::{
-    collections::BTreeMap, future::Future, os::unix::net::UnixStream, process::ExitCode, sync::Arc,
+    collections::BTreeMap,
+    future::Future,
+    os::unix::net::UnixStream,
+    process::{ExitCode, Stdio},
+    sync::Arc,
+    time::Duration,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -42,6 +49,10 @@ use tokio::{
 /// starts the server again after other failures, such as a directory service that does not answer yet; this
 /// one would come again.
 const INVALID_CONFIGURATION: u8 = 78;
+
+/// Time limits of the sinks and of the export of telemetry after a handover. Messages that wait in a store stay
+/// there.
+const HANDOVER_DRAIN: Duration = Duration::from_millis(500);
 
 /// Configuration with an invalid text.
 #[derive(Debug, thiserror::Error)]
@@ -85,8 +96,32 @@ pub fn serve_launcher() -> Result<ExitCode> {
         },
         supervised: None,
         take_over: false,
+        check: false,
     };
     serve_as(args, ServerHome::Launcher(stream.into()))
+}
+
+/// Checks that a server of this configuration would start, in a process of its own, which may change its user.
+///
+/// # Errors
+///
+/// Fails if it would not. The process has printed the reason.
+pub fn check_in_other_process(at: &ServerArgs) -> Result<()> {
+    let mut command = supervisor::own_program();
+    command.args(["serve", "--check"]);
+    if let Some(file) = &at.config.config {
+        command.arg("--config").arg(file);
+    }
+    for SettingOverride { key, value, .. } in &at.config.set {
+        command.arg("--set").arg(format!("{key}={value}"));
+    }
+    let status = command.stdin(Stdio::null()).status();
+    let status = status.context("cannot check the configuration")?;
+    ensure!(
+        status.success(),
+        "this release cannot serve with the configuration; the server goes on"
+    );
+    Ok(())
 }
 
 /// Returns the starter of a supervised server, which ends with its supervisor.
@@ -107,6 +142,8 @@ enum ServerHome {
 }
 
 fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
+    // Before an upgrade replaces the file.
+    let successor = SuccessorCommand::of_this_process().context("cannot find this program")?;
     // First, since the environment can choose the configuration.
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
@@ -133,11 +170,16 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .clone()
         .unwrap_or_else(admin::usual_socket);
     let starter = is_supervised.then(supervising_starter).transpose()?;
+    let upgrader = starter.clone();
     if starter.is_none()
         && let ServerHome::Daemon = home
         && let Some(account) = ServerAccount::of(&config)?
     {
-        return supervisor::supervise(&config, &account, &socket);
+        return if args.check {
+            supervisor::check(&account)
+        } else {
+            supervisor::supervise(&config, &account, &socket, successor)
+        };
     }
     let name = node::unique("peal");
     // The servers of launchers are many and short-lived.
@@ -151,15 +193,29 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             format!("cannot join the cluster; user {user} runs the server and must own the key")
         })?;
     }
+    if args.check || args.take_over {
+        // Also fills the cache of compiled code, so that the clients of a running server wait less.
+        node::check_modules(&readable)?;
+    }
+    if args.check {
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Each connection is a descriptor.
+    node::raise_file_limit();
     // Before anything that the other process holds is touched. It goes on if that fails.
     let taken = args
         .take_over
         .then(|| handover::take(&socket))
         .transpose()
         .with_context(|| format!("cannot take over the server at {}", socket.display()))?;
-    let (continued, registered) = match taken {
-        Some(TakenServer { server, registered }) => (Some(server), registered),
-        None => (None, BTreeMap::new()),
+    let (continued, registered, from) = match taken {
+        Some(TakenServer {
+            server,
+            host,
+            from,
+            registered,
+        }) => (Some(ContinuedNode { server, host }), registered, Some(from)),
+        None => (None, BTreeMap::new(), None),
     };
     // The socket is claimed first, so that a second server changes nothing of the first one's.
     let scope = match home {
@@ -266,6 +322,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             notices: notices.clone(),
             store: node.store.clone(),
             troubles: Box::new(move || shared_troubles.list()),
+            continued: from.map(PreviousProcess::continued_now),
             cluster: Box::new(move || cluster.as_ref().map(cluster::status_of)),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
@@ -312,17 +369,21 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let manager = Manager::new();
         manager.notify(ServiceState::Ready);
         let (host, router, is_in_cluster) = (node.host.clone(), node.router.clone(), sealing.is_some());
-        let kept = move || {
-            let stubs = router.has_jobs().then_some("jobs of other launchers");
-            let cluster = is_in_cluster.then_some("the place in a cluster");
-            host.unhanded().or(stubs).or(cluster)
+        let handed_host = move || {
+            if router.has_jobs() {
+                Err("jobs of other launchers")
+            } else if is_in_cluster {
+                Err("the place in a cluster")
+            } else {
+                host.handed()
+            }
         };
         let mut server = node.server;
         let handle = server.handle();
         let failure = server.failure();
         let ending = tokio::select! {
             () = launcher => ServeEnd::Wanted,
-            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches, modules), (&manager, kept)) => ending,
+            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches, modules), (&manager, upgrader, handed_host)) => ending,
             () = failure => ServeEnd::Failure,
             never = manager.keep_alive(handle) => match never {},
         };
@@ -335,10 +396,21 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
                 // A server that failed no longer answers, so that nothing can be drained.
                 ServeEnd::Failure => {}
             }
-            // After the server, whose log channels write to the sinks until they end.
-            node::close_sinks(node.sinks, &config).await;
+            // After the server, whose log channels write to the sinks until they end. The process that goes on
+            // with the server waits for all of this.
+            let deadline = match ending {
+                ServeEnd::HandedOver => config.server.drain_timeout.min(HANDOVER_DRAIN),
+                ServeEnd::Wanted | ServeEnd::Failure => config.server.drain_timeout,
+            };
+            node::close_sinks(node.sinks, deadline).await;
             node::finish_records(node.recorder).await;
-            telemetry::finish(exporter).await;
+            match ending {
+                ServeEnd::HandedOver => {
+                    // What is not exported in time is lost, as when the collector is away.
+                    let _ = tokio::time::timeout(HANDOVER_DRAIN, telemetry::finish(exporter)).await;
+                }
+                ServeEnd::Wanted | ServeEnd::Failure => telemetry::finish(exporter).await,
+            }
             if let Some(cluster) = sealing {
                 cluster.seal(audit).await;
             }
@@ -435,15 +507,21 @@ async fn supervise(
         ConfigWatches,
         Option<ServedModules>,
     ),
-    (manager, kept): (&Manager, impl Fn() -> Option<&'static str>),
+    (manager, upgrader, handed_host): (
+        &Manager,
+        Option<ProcessStarter>,
+        impl Fn() -> Result<HandedHost, &'static str>,
+    ),
 ) -> ServeEnd {
     let mut draining = false;
+    let mut upgrade = None;
     // Not earlier: the modules of users must not delay the start.
     reloading.look_at_users();
     loop {
         let order = tokio::select! {
             () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
+            () = successor::failed(&mut upgrade) => continue,
             signal = signals.next() => match signal {
                 // A second signal means that the connections are not waited for.
                 ServerSignal::End(_) if draining => ProcessCommand::Stop,
@@ -493,18 +571,32 @@ async fn supervise(
                 manager.notify(ServiceState::Draining);
             }
             ProcessCommand::HandOver(stream) => {
-                match handover::give(server, channel, kept(), stream).await {
+                match handover::give(server, channel, &handed_host, stream).await {
                     Ok(connection) => {
                         crate::print_line("another process goes on with the server");
+                        if let Some(successor) = upgrade.take() {
+                            successor.succeeded();
+                        }
                         // The other process waits for the end of this one, which closes it.
                         std::mem::forget(connection);
                         return ServeEnd::HandedOver;
                     }
-                    Err(error) => crate::print_line(&format!(
+                    Err(GiveError::GoesOn(error)) => crate::print_line(&format!(
                         "not handed over, the server goes on: {}",
                         crate::error_text(&error)
                     )),
+                    Err(GiveError::Lost(error)) => {
+                        tracing::error!(%error, "server not resumed");
+                        return ServeEnd::Failure;
+                    }
                 }
+            }
+            ProcessCommand::Upgrade(reply) if upgrade.is_some() => {
+                // The requester may have gone.
+                let _ = reply.send(Err("another upgrade is under way".to_owned()));
+            }
+            ProcessCommand::Upgrade(reply) => {
+                upgrade = Successor::start(upgrader.clone(), reply).await
             }
             ProcessCommand::Reload(reply) => {
                 // The requester may have gone.

@@ -84,6 +84,13 @@ impl Manager {
     }
 }
 
+/// Tells the service manager, if there is one, that another process is the main one of the service.
+pub fn notify_main_process(pid: u32) {
+    if let Err(error) = sd_notify::notify(&[NotifyState::MainPid(pid)]) {
+        tracing::warn!(%error, pid, "service manager not told the new main process");
+    }
+}
+
 fn work(states: &Receiver<ServiceState>) {
     for state in states {
         let done = match state {

@@ -8,7 +8,7 @@ use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     io::{IoSlice, IoSliceMut},
     net::{
-        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
     },
 };
@@ -105,6 +105,11 @@ fn receive_part(socket: impl AsFd, max: usize) -> io::Result<ReceivedPart> {
         &mut ancillary,
         RecvFlags::CMSG_CLOEXEC,
     )?;
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::other(
+            "this process may not have as many open descriptors as were sent (ulimit -n)",
+        ));
+    }
     let rights = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
@@ -177,9 +182,23 @@ impl DescriptorStream {
     }
 
     /// Waits until the other end has closed the connection.
-    pub fn wait_for_end(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection fails in another way.
+    pub fn wait_for_end(&mut self) -> io::Result<()> {
+        self.socket.set_read_timeout(None)?;
         let mut byte = [0];
-        while self.socket.read(&mut byte).is_ok_and(|count| count > 0) {}
+        loop {
+            match self.socket.read(&mut byte) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The other end was killed with messages that it had not read.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

@@ -27,8 +27,10 @@ pub(super) struct JobListing {
     pub(super) nspace: Nspace,
     size: u32,
     origin: JobOrigin,
-    /// Time of the start or the registration.
+    /// Time of the start or the registration in this process.
     started: Instant,
+    /// Time that had passed by then in other processes of the server.
+    before: OnceLock<Duration>,
     /// Reason for which the job is being ended, once it is.
     because: OnceLock<Status>,
     /// States of the procs that have ended.
@@ -65,6 +67,7 @@ impl JobListing {
             size,
             origin,
             started: Instant::now(),
+            before: OnceLock::new(),
             because: OnceLock::new(),
             ends: Mutex::default(),
         }
@@ -99,7 +102,14 @@ impl JobListing {
 
     /// Returns the time since the start or the registration of the job.
     pub(super) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        let before = self.before.get().copied().unwrap_or_default();
+        before.saturating_add(self.started.elapsed())
+    }
+
+    /// Sets the time since the registration, which another process of the server knows. Only the first call has
+    /// an effect.
+    pub(super) fn set_elapsed(&self, elapsed: Duration) {
+        let _ = self.before.set(elapsed);
     }
 
     /// Returns true if the job has not ended.

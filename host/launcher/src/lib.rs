@@ -7,6 +7,7 @@ mod cleanup;
 mod control;
 mod environment;
 mod exit;
+mod handover;
 mod input;
 mod job;
 mod job_control;
@@ -39,6 +40,7 @@ pub use blocking_turns::BlockingLimits;
 pub use cleanup::CleanupSettings;
 pub use environment::EnvironmentSetting;
 pub use exit::JobExit;
+pub use handover::HandedHost;
 pub use input::Inputs;
 pub use job_request::{AppRequest, JobOptions, JobRequest, LaunchError, StdinTarget};
 pub use left_procs::kill_left_procs;
@@ -238,17 +240,6 @@ impl EmbeddedHostEnvironment {
         self.reaper.observe_starts(observer);
     }
 
-    /// Returns a kind of state that another process cannot go on with, for messages.
-    pub fn unhanded(&self) -> Option<&'static str> {
-        if !self.cleanups.is_empty() {
-            Some("registrations for cleanup")
-        } else if !self.pulls.is_empty() {
-            Some("pulls of output")
-        } else {
-            None
-        }
-    }
-
     /// Returns what launched jobs need, unless this host environment launches none.
     fn launching(&self) -> Option<Launching<'_>> {
         Some(Launching {
@@ -289,7 +280,12 @@ impl EmbeddedHostEnvironment {
         if let Some(uid) = cleanup::charged_user(&due) {
             let turns = self.turns.clone();
             let cleanups = self.cleanups.clone();
-            tokio::spawn(async move { turns.run(uid, move || cleanups.remove(due)).await });
+            let removal = cleanups.begin_removal();
+            let remove = move || {
+                cleanups.remove(due);
+                drop(removal);
+            };
+            tokio::spawn(async move { turns.run(uid, remove).await });
         }
     }
 }

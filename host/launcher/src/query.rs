@@ -64,6 +64,24 @@ impl JobTable {
         self.jobs().insert(nspace, Arc::new(listed));
     }
 
+    /// Returns the times since the registration of the jobs of other launchers.
+    pub(super) fn elapsed_times(&self) -> BTreeMap<Nspace, Duration> {
+        let jobs = self.jobs();
+        let adopted = jobs.iter().filter(|(_, job)| job.registered().is_some());
+        adopted
+            .map(|(nspace, job)| (nspace.clone(), job.elapsed()))
+            .collect()
+    }
+
+    /// Sets the times since the registration of jobs, which another process of the server knows.
+    pub(super) fn set_elapsed_times(&self, times: &BTreeMap<Nspace, Duration>) {
+        let jobs = self.jobs();
+        let known = times
+            .iter()
+            .filter_map(|(nspace, time)| Some((jobs.get(nspace)?, time)));
+        known.for_each(|(job, time)| job.set_elapsed(*time));
+    }
+
     /// Returns the time since the start or the registration of a job.
     pub(super) fn elapsed(&self, nspace: &Nspace) -> Option<Duration> {
         self.jobs().get(nspace).map(|job| job.elapsed())

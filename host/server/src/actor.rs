@@ -163,6 +163,10 @@ impl Actor {
     /// Processes the deadlines that have passed.
     pub(crate) fn tick(&mut self) {
         let now = self.now();
+        if self.is_suspended {
+            // Heartbeats are not read.
+            self.state.excuse_silence(now);
+        }
         let actions = self.heartbeats.tick(&mut self.state, now);
         self.act_all(actions);
     }
@@ -441,7 +445,10 @@ impl Actor {
                 self.state.distributed(event, reach, allowance, now)
             }
             ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
-            ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),
+            ActorMessage::Recalled { peer, events } => {
+                self.spiller.recalled();
+                self.state.recalled(peer, events)
+            }
             ActorMessage::AddJob { spec, done } => {
                 // Ignore a caller that no longer waits: the job is registered all the same.
                 let _ = done.send(self.add_job(spec));
@@ -535,6 +542,8 @@ impl Actor {
                 let _ = done.send(());
                 actions
             }
+            // The task that processes messages has taken it before.
+            ActorMessage::Freeze { .. } => Vec::new(),
             ActorMessage::Ping { reply_to } => {
                 let _ = reply_to.send(());
                 Vec::new()

@@ -118,9 +118,9 @@ pub(crate) struct Admitted {
     /// Message that ends the handshake.
     pub(crate) welcome: Welcome,
     /// Kept as long as the connection is open.
-    pub(crate) _claim: Option<ProcClaim>,
+    pub(crate) claim: Option<ProcClaim>,
     /// Dropped after the actor was informed of the end of the connection.
-    pub(crate) _open: Option<OpenConnection>,
+    pub(crate) open: Option<OpenConnection>,
 }
 
 /// Reason for which a connection is refused.
@@ -239,7 +239,6 @@ pub(crate) async fn hello(
     share: &ConnectionShare,
     context: &ConnectionContext,
 ) -> Result<(Hello, Vec<u8>), AdmissionError> {
-    let mut stage = context.stage.clone();
     let timeout = context.handshake_timeout;
     let received = async {
         let delay = share.handshake_delay(std::time::Instant::now());
@@ -255,10 +254,18 @@ pub(crate) async fn hello(
             .await
             .unwrap_or(Err(AdmissionError::Slow(timeout)))
     };
+    unless_stopping(context, received).await
+}
+
+/// Waits for a step of a handshake, unless the server stops to admit peers meanwhile.
+pub(crate) async fn unless_stopping<T>(
+    context: &ConnectionContext,
+    step: impl Future<Output = Result<T, AdmissionError>>,
+) -> Result<T, AdmissionError> {
+    let mut stage = context.stage.clone();
     tokio::select! {
-        received = received => received,
-        // Do not wait for peers that are not admitted yet when the server stops. An error means the
-        // same: the sender is dropped only with the server.
+        done = step => done,
+        // An error means the same: the sender is dropped only with the server.
         _ = stage.wait_for(|stage| !stage.completes_handshakes()) => Err(AdmissionError::Stopping),
     }
 }
@@ -404,8 +411,8 @@ pub(crate) async fn admit(
         proc,
         process,
         welcome,
-        _claim: claim,
-        _open: connecting.map(ConnectingProc::watch),
+        claim,
+        open: connecting.map(ConnectingProc::watch),
     })
 }
 

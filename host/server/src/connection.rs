@@ -343,9 +343,9 @@ pub(crate) struct ServedConnection {
     pub(crate) share: ConnectionShare,
     /// Kept as long as the connection is open. Boxed, since procs that this server's launcher has
     /// started have none.
-    pub(crate) _claim: Option<Box<ProcClaim>>,
+    pub(crate) claim: Option<Box<ProcClaim>>,
     /// Dropped after the actor was informed of the end of the connection.
-    pub(crate) _open: Option<OpenConnection>,
+    pub(crate) open: Option<OpenConnection>,
 }
 
 impl ServedConnection {
@@ -398,11 +398,13 @@ async fn greet(
         .ok()?;
     // The clients of a large job wait here, all at once. The other steps are therefore boxed: what
     // they need takes no memory during this one.
-    let verified = admission::verify(&socket, &hello, context)
+    let verified = admission::verify(&socket, &hello, context);
+    let verified = admission::unless_stopping(context, verified)
         .await
         .inspect_err(refused)
         .ok()?;
-    let named = Box::pin(admission::name_tool(verified, &hello, context)).await;
+    let named = admission::name_tool(verified, &hello, context);
+    let named = Box::pin(admission::unless_stopping(context, named)).await;
     if let Err(AdmissionError::ByHost(status)) = &named {
         let answer = Welcome::Refused(*status).encode();
         // The peer may have gone.
@@ -411,12 +413,12 @@ async fn greet(
     let verified = named.inspect_err(refused).ok()?;
     // Allocated only now, in the memory that the handshakes of other clients have freed.
     let (reader, write_half) = stream.into_split();
-    let open = OpenRequests::new(context.max_open_requests);
+    let requests = OpenRequests::new(context.max_open_requests);
     let queue = MessageQueue::new(context.outbox);
     let writer = Arc::new(ClientWriter::new(
         write_half,
         Codec::of(&hello, context.limits),
-        open,
+        requests,
         queue,
         share.outbox(),
     ));
@@ -430,8 +432,8 @@ async fn greet(
         proc,
         process,
         welcome,
-        _claim,
-        _open,
+        claim,
+        open,
     } = admitted;
     let span = Span::current();
     span.record("nspace", field::display(&proc.nspace));
@@ -449,8 +451,8 @@ async fn greet(
         process,
         violation: None,
         share,
-        _claim: _claim.map(Box::new),
-        _open,
+        claim: claim.map(Box::new),
+        open,
     }))
 }
 

@@ -9,6 +9,7 @@ use crate::{
     notice::RequestedTermination,
     process_watch::TooManyProcesses,
     server_inbox::{InboxCharge, InboxLimits, ServerInbox},
+    shared_actor::{FrozenActor, Unfinished},
 };
 use peal_audit::CommitResult;
 use peal_cluster::ServerKind;
@@ -218,6 +219,10 @@ pub(crate) enum ActorMessage {
         proc: Proc,
         checkpoint: Option<String>,
         done: oneshot::Sender<()>,
+    },
+    /// Stops the processing of messages until what the reply contains is dropped, if nothing is under way.
+    Freeze {
+        reply_to: oneshot::Sender<Result<FrozenActor, Unfinished>>,
     },
     Ping {
         reply_to: oneshot::Sender<()>,

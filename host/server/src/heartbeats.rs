@@ -129,6 +129,14 @@ impl HeartbeatTable {
         actions
     }
 
+    /// Passes all noted heartbeats on to the state. The next one of each client is awaited, also by a process
+    /// that continues the server.
+    pub(crate) fn pass_on_all(&self, state: &mut ServerState) {
+        self.0
+            .keys()
+            .for_each(|proc| self.pass_on(proc, HeartbeatCell::await_next, state));
+    }
+
     fn pass_on(
         &self,
         proc: &Proc,

@@ -106,6 +106,12 @@ impl MessageQueue {
         Ok(())
     }
 
+    /// Appends a message that another process of the server had queued within its limits.
+    pub(crate) fn restore(&self, outgoing: Outgoing) {
+        self.lock().messages.push_back(outgoing);
+        self.changed.notify_one();
+    }
+
     fn pop(&self) -> Option<Outgoing> {
         let mut inner = self.lock();
         let next = inner.messages.pop_front();
@@ -234,6 +240,12 @@ impl Outbox {
             Some(OutboxShareLimit::Total) => Err(Full::TotalBytes),
             None => Ok(()),
         }
+    }
+
+    /// Queues a message that another process of the server had queued.
+    pub(crate) fn restore(&self, outgoing: Outgoing) {
+        self.writer.wait(outgoing.bytes());
+        self.writer.queue.restore(outgoing);
     }
 
     /// Writes an answer at once if possible, and otherwise queues it.

@@ -28,7 +28,7 @@ use crate::{
     server_controls::ControlRecorder,
     server_inbox::InboxLimits,
     shadow::Shadows,
-    shared_actor::SharedActor,
+    shared_actor::{FrozenActor, SharedActor},
     spill::{SpillSettings, Spiller},
     user_shares::{ShareLimits, UserShares},
 };
@@ -190,6 +190,8 @@ pub struct Server {
     pub(crate) listener: Option<JoinHandle<Option<TcpListener>>>,
     /// Listening socket of a server that is suspended.
     pub(crate) kept_listener: Option<TcpListener>,
+    /// Hold on the actor of a server that is suspended.
+    pub(crate) frozen: Option<FrozenActor>,
     pub(crate) context: Arc<ConnectionContext>,
     pub(crate) stopping: watch::Sender<ServePhase>,
     transport: Arc<dyn ServerTransport>,
@@ -217,7 +219,7 @@ impl Server {
             me,
             listener,
             mut state,
-            begun,
+            mut begun,
         } = match parts.continued {
             Some(continued) => continued.starting(core),
             None => StartingServer {
@@ -317,7 +319,8 @@ impl Server {
         // Before the first connection: for an unknown hook the built-in rule would decide.
         state.guard(identity, decisions.hooks());
         state.watch(decisions.watched());
-        let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
+        let spill = begun.spill.take();
+        let spiller = Spiller::new(settings.spill, settings.wire, handle.clone(), spill);
         let processes = ProcessWatch::new(handle.clone());
         let checker = Arc::new(Checker::new(
             settings.identity,
@@ -327,7 +330,10 @@ impl Server {
         let packing: Arc<Packing> = Arc::default();
         chains.continue_numbers(begun.events_numbered);
         let jobs = users_of_jobs(&state);
-        let actor = Actor {
+        // While nobody served the clients, their silence proved nothing.
+        state.excuse_silence(begun.clock);
+        let continued_work = state.work_to_continue();
+        let mut actor = Actor {
             state,
             runs_as: identity,
             started,
@@ -371,6 +377,7 @@ impl Server {
                 .clone()
                 .map(|audit| ControlRecorder::start(audit, handle.clone())),
         };
+        actor.act_all(continued_work);
         let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, runtime_busy()));
         let user_shares = Arc::new(UserShares::new(shares, identity.uid, pacer.clone()));
         let shared_actor = Arc::new(SharedActor::of(actor));
@@ -423,6 +430,7 @@ impl Server {
                 stage,
             ))),
             kept_listener: None,
+            frozen: None,
             context,
             stopping,
             transport,

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// Time after which a task that executes messages lets other tasks run, although more messages wait:
 /// some take longer than others.
@@ -49,6 +49,16 @@ impl Drop for FailureGuard<'_> {
         }
     }
 }
+
+/// Hold on an actor that processes no messages and no deadlines, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct FrozenActor(
+    #[expect(dead_code, reason = "its drop tells the actor's task")] oneshot::Sender<()>,
+);
+
+/// Kind of work that has begun and not ended, for messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unfinished(pub(crate) &'static str);
 
 /// The server has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -123,15 +133,28 @@ impl SharedActor {
         let mut has_failed = self.has_failed.subscribe();
         let mut turn_began = Instant::now();
         while let Ok(deadline) = self.deadline() {
+            let mut freezing = None;
             let passed_on = tokio::select! {
                 message = inbox.internal.recv() => match message {
                     Some(ActorMessage::Stop) | None => break,
+                    Some(ActorMessage::Freeze { reply_to }) => {
+                        freezing = Some(reply_to);
+                        Ok(())
+                    }
                     Some(message) => self.with_actor(|actor| actor.handle_message(message)),
                 },
                 Some(request) = inbox.handler_requests.recv() => self.with_actor(|actor| actor.execute_handler_request(request)),
                 () = until(self.started, deadline) => self.with_actor(Actor::tick),
                 () = self.sooner.notified() => Ok(()),
                 _ = has_failed.wait_for(|has_failed| *has_failed) => break,
+            };
+            let passed_on = match freezing {
+                Some(reply_to) => {
+                    let has_messages =
+                        !inbox.internal.is_empty() || !inbox.handler_requests.is_empty();
+                    self.freeze(has_messages, reply_to).await
+                }
+                None => passed_on,
             };
             if passed_on.is_err() {
                 break;
@@ -159,6 +182,27 @@ impl SharedActor {
         // worker that waits for space in their queue would delay the end.
         drop(internal);
         actor.end(handler_requests).await;
+    }
+
+    /// Stops until the caller drops the reply, if nothing is under way. The time does not go on either.
+    async fn freeze(
+        &self,
+        has_messages: bool,
+        reply_to: oneshot::Sender<Result<FrozenActor, Unfinished>>,
+    ) -> Result<(), ActorStopped> {
+        let unfinished = self.with_actor(|actor| actor.unfinished())?;
+        let unfinished = unfinished.or(has_messages.then_some("messages of parts of the server"));
+        if let Some(work) = unfinished {
+            // The caller may have stopped waiting.
+            let _ = reply_to.send(Err(Unfinished(work)));
+            return Ok(());
+        }
+        let (frozen, thawed) = oneshot::channel();
+        if reply_to.send(Ok(FrozenActor(frozen))).is_ok() {
+            // An error, since the sender is only dropped.
+            let _ = thawed.await;
+        }
+        Ok(())
     }
 
     /// Returns the next deadline, and records that the caller sleeps until then.

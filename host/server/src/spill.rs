@@ -3,10 +3,12 @@
 use crate::handle::{ActorMessage, ServerHandle};
 use peal_core::server::{PeerId, Seq};
 use peal_model::{Event, Size};
-use peal_store::Spill;
+use peal_store::{Spill, SpillParts};
 use peal_wire::{BufferType, Codec, DecodeLimits, Dialect, Encoding, Release};
 use std::{
+    cell::Cell,
     collections::BTreeMap,
+    io,
     path::PathBuf,
     sync::{Arc, mpsc},
     thread,
@@ -23,7 +25,8 @@ const MAX_USER_BACKLOG_BYTES: usize = 1 << 20;
 /// Bytes that may wait to be written before no new requests are read at all.
 const MAX_TOTAL_BACKLOG_BYTES: usize = 64 << 20;
 
-/// Release of `libpmix` whose format is used on disk. No other process reads the files.
+/// Release of `libpmix` whose format is used on disk. A process that continues the server reads the files: a
+/// change of this is a change of the form of the state.
 const FORMAT_RELEASE: &str = "5.0.11";
 
 /// Directory and limit of spilled events.
@@ -59,6 +62,8 @@ enum SpillCommand {
         peer: PeerId,
         events: Vec<Seq>,
     },
+    /// Returns the spill for another process.
+    HandOver(mpsc::Sender<io::Result<SpillParts>>),
 }
 
 /// Handle of the thread, which ends when this is dropped.
@@ -69,6 +74,10 @@ pub(crate) struct Spiller {
     /// Queue of the thread, `None` until the first event is spilled.
     commands: Option<mpsc::Sender<SpillCommand>>,
     backlog: watch::Sender<BacklogBytes>,
+    /// Recalls whose events have not come back.
+    open_recalls: usize,
+    /// Spill of another process of the server, until the thread has it.
+    continued: Cell<Option<SpillParts>>,
 }
 
 /// Bytes that wait to be written, in total and of each user.
@@ -134,6 +143,7 @@ impl Spiller {
         settings: SpillSettings,
         limits: DecodeLimits,
         handle: ServerHandle,
+        continued: Option<SpillParts>,
     ) -> Spiller {
         Spiller {
             settings,
@@ -141,7 +151,24 @@ impl Spiller {
             handle,
             commands: None,
             backlog: watch::Sender::new(BacklogBytes::default()),
+            open_recalls: 0,
+            continued: Cell::new(continued),
         }
+    }
+
+    /// Returns the spill for another process, if there is one. Blocks until the thread has written everything.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses further descriptors.
+    pub(crate) fn parts(&mut self) -> io::Result<Option<SpillParts>> {
+        if self.commands.is_none() && self.continued.get_mut().is_none() {
+            return Ok(None);
+        }
+        let (reply, parts) = mpsc::channel();
+        self.command(SpillCommand::HandOver(reply));
+        // Without a thread all spilled events are lost.
+        parts.recv().ok().transpose()
     }
 
     /// Queues an event for writing, which is charged to a user.
@@ -163,7 +190,13 @@ impl Spiller {
 
     /// Reads events. They come back as [`ActorMessage::Recalled`].
     pub(crate) fn recall(&mut self, peer: PeerId, events: Vec<Seq>) {
+        self.open_recalls += 1;
         self.command(SpillCommand::Recall { peer, events });
+    }
+
+    /// Notes that the events of a recall have come back.
+    pub(crate) fn recalled(&mut self) {
+        self.open_recalls = self.open_recalls.saturating_sub(1);
     }
 
     /// Returns a view of the bytes that wait to be written.
@@ -171,9 +204,9 @@ impl Spiller {
         SpillBacklog(self.backlog.subscribe())
     }
 
-    /// Returns true if events wait to be written.
+    /// Returns true if events wait to be written or read.
     pub(crate) fn is_busy(&self) -> bool {
-        self.backlog.borrow().total > 0
+        self.open_recalls > 0 || self.backlog.borrow().total > 0
     }
 
     fn command(&mut self, command: SpillCommand) {
@@ -198,7 +231,7 @@ impl Spiller {
             SpillCommand::Write { bytes, uid, .. } => self
                 .backlog
                 .send_modify(|backlog| backlog.subtract(uid, bytes)),
-            SpillCommand::Forget { .. } => {}
+            SpillCommand::Forget { .. } | SpillCommand::HandOver(_) => {}
             SpillCommand::Recall { peer, events } => {
                 let events = events.into_iter().map(|at| (at, None)).collect();
                 self.handle.send(ActorMessage::Recalled { peer, events });
@@ -219,7 +252,11 @@ impl Spiller {
             }
         };
         let (commands, inbox) = mpsc::channel();
-        let spill = Spill::new(&self.settings.dir, self.settings.max_bytes);
+        let SpillSettings { dir, max_bytes } = &self.settings;
+        let spill = match self.continued.take() {
+            Some(parts) => Spill::continued(dir, *max_bytes, parts),
+            None => Spill::new(dir, *max_bytes),
+        };
         let work = SpillThread {
             spill,
             codec,
@@ -271,6 +308,10 @@ impl SpillThread {
                         .send_modify(|backlog| backlog.subtract(uid, bytes));
                 }
                 SpillCommand::Forget { first, last } => self.spill.forget(first.0, last.0),
+                SpillCommand::HandOver(reply) => {
+                    // The caller waits.
+                    let _ = reply.send(self.spill.parts());
+                }
                 SpillCommand::Recall { peer, events } => {
                     let events = events.into_iter().map(|at| (at, self.read(at))).collect();
                     self.handle.send(ActorMessage::Recalled { peer, events });
@@ -346,7 +387,12 @@ mod tests {
     fn commands_after_end_of_thread_are_completed() {
         let (Queues { handle, .. }, ActorInbox { mut internal, .. }) =
             queues(InboxLimits::default());
-        let mut spiller = Spiller::new(SpillSettings::default(), DecodeLimits::default(), handle);
+        let mut spiller = Spiller::new(
+            SpillSettings::default(),
+            DecodeLimits::default(),
+            handle,
+            None,
+        );
         let (commands, _) = mpsc::channel();
         spiller.commands = Some(commands);
         let event = Event {

@@ -40,7 +40,7 @@ pub use modules::{
 };
 pub use outbox::{OutboxBounds, OutboxMessage, SinkQueue, SinkQueues};
 pub use record_budget::{LONGEST_JOB_ENTRY, RecordLimit, RecordLimits, RecordUsage};
-pub use spill::{Spill, SpillError};
+pub use spill::{Spill, SpillError, SpillIndex, SpillParts};
 pub use state::{ENTRY_BYTES, ModuleStateStore, StateScope};
 pub use trace_limit::TraceRateLimit;
 pub use trail::{Blob, Filter, Seal, SealKind, Trail, TrailRow, TrailSettings, TrailSize};

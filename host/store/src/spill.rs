@@ -1,10 +1,11 @@
 //! Spill: blocks appended to unnamed files, to save memory. The files disappear with the process. A
 //! file is released when none of its blocks is needed any more.
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs::File,
     io,
-    os::unix::fs::FileExt,
+    os::{fd::OwnedFd, unix::fs::FileExt},
     path::{Path, PathBuf},
 };
 use thiserror::Error;
@@ -50,14 +51,87 @@ struct Segment {
     live: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct SpillPosition {
     segment: u64,
     offset: u64,
     len: u32,
 }
 
+/// Positions of the blocks of a spill, for another process.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SpillIndex {
+    /// Ends of the files, by number.
+    ends: BTreeMap<u64, u64>,
+    places: BTreeMap<u64, SpillPosition>,
+    next: u64,
+}
+
+impl SpillIndex {
+    /// Returns the number of files.
+    pub fn files(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// Spill that another process continues.
+#[derive(Debug)]
+pub struct SpillParts {
+    /// Positions of the blocks.
+    pub index: SpillIndex,
+    /// Files, in the order of their numbers.
+    pub files: Vec<OwnedFd>,
+}
+
 impl Spill {
+    /// Returns the spill for another process. It must not be written to any more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses further descriptors.
+    pub fn parts(&self) -> io::Result<SpillParts> {
+        let files = self.segments.values();
+        Ok(SpillParts {
+            index: SpillIndex {
+                ends: self
+                    .segments
+                    .iter()
+                    .map(|(number, segment)| (*number, segment.end))
+                    .collect(),
+                places: self.places.clone(),
+                next: self.next,
+            },
+            files: files
+                .map(|segment| Ok(segment.file.try_clone()?.into()))
+                .collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// Continues a spill of another process, in this directory with at most `max` bytes. One that is larger
+    /// takes no further blocks.
+    pub fn continued(dir: &Path, max: u64, parts: SpillParts) -> Spill {
+        let SpillIndex { ends, places, next } = parts.index;
+        let mut spill = Spill {
+            next,
+            ..Spill::new(dir, max)
+        };
+        for ((number, end), file) in ends.into_iter().zip(parts.files) {
+            let segment = Segment {
+                file: file.into(),
+                end,
+                live: 0,
+            };
+            spill.segments.insert(number, segment);
+        }
+        for (number, place) in places {
+            if let Some(segment) = spill.segments.get_mut(&place.segment) {
+                segment.live += 1;
+                spill.places.insert(number, place);
+            }
+        }
+        spill
+    }
+
     /// Creates a spill in this directory with at most `max` bytes. No file is created before the
     /// first write.
     pub fn new(dir: &Path, max: u64) -> Spill {
@@ -231,6 +305,31 @@ mod tests {
         assert!(spill.is_empty() && spill.bytes() == 0);
         spill.write(40, b"").unwrap();
         assert_eq!(spill.read(40).unwrap().unwrap(), b"");
+    }
+
+    #[test]
+    fn blocks_of_another_process_come_back_and_are_released() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = Spill::new(dir.path(), 1 << 30);
+        for number in 0..20 {
+            first.write(number, &block(number)).unwrap();
+        }
+        first.forget(3, 5);
+        let mut second = Spill::continued(dir.path(), 1 << 30, first.parts().unwrap());
+        drop(first);
+        assert_eq!((second.len(), second.bytes()), (17, 20 << 20));
+        second.write(20, &block(20)).unwrap();
+        for number in (0..3).chain(6..21) {
+            assert_eq!(second.read(number).unwrap().unwrap(), block(number));
+        }
+        assert!(second.read(4).unwrap().is_none());
+        second.forget(0, 20);
+        assert!(second.is_empty() && second.bytes() == 0);
+        // A lower limit ends nothing.
+        second.write(21, &block(21)).unwrap();
+        let mut third = Spill::continued(dir.path(), 10, second.parts().unwrap());
+        assert_eq!(third.read(21).unwrap().unwrap(), block(21));
+        third.write(22, b"1").unwrap_err();
     }
 
     #[test]

@@ -36,7 +36,12 @@ impl TenantCgroups {
     /// other processes are in it.
     pub fn prepare() -> io::Result<TenantCgroups> {
         let (own, _) = own()?;
-        TenantCgroups::below(&own, std::process::id())
+        let pid = std::process::id();
+        // A process that goes on with a server was started in the group below.
+        let prepared = own.parent().filter(|_| own.ends_with(SERVICE));
+        prepared
+            .and_then(|group| TenantCgroups::below(group, pid).ok())
+            .map_or_else(|| TenantCgroups::below(&own, pid), Ok)
     }
 
     fn below(own: &Path, pid: u32) -> io::Result<TenantCgroups> {

@@ -548,6 +548,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         notices: Notices::default(),
         store: None,
         troubles: Box::new(Vec::new),
+        continued: None,
         cluster: Box::new(|| None),
     };
     let socket = dir.path().join("admin.sock");

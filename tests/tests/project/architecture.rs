@@ -23,7 +23,7 @@ const DEPENDENCIES: [(&str, &[&str]); 28] = [
     ("wire", &["model"]),
     ("stub", &["frames", "model"]),
     ("core", &["model"]),
-    ("handover", &["core"]),
+    ("handover", &["core", "model"]),
     ("cluster", &["core", "frames", "model"]),
     ("proxy", &["core", "model", "wire"]),
     ("config", &["core", "model", "sinks"]),
@@ -37,8 +37,8 @@ const DEPENDENCIES: [(&str, &[&str]); 28] = [
     (
         "server",
         &[
-            "audit", "cluster", "core", "handover", "helper", "model", "sandbox", "store", "stub", "system",
-            "tenant", "wire",
+            "audit", "cluster", "core", "handover", "helper", "model", "sandbox", "store", "stub",
+            "system", "tenant", "wire",
         ],
     ),
     (

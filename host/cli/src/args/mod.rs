@@ -160,6 +160,8 @@ pub enum PealCommand {
     /// Show the chains of event handlers
     #[command(subcommand)]
     Chain(ChainCommand),
+    /// Have a process of the installed release go on with a running server, its clients and its jobs
+    Upgrade(UpgradeArgs),
     /// Drain a running server: refuse new jobs and connections, exit after the last connection
     Drain(ShutdownArgs),
     /// Stop a running server immediately
@@ -372,6 +374,23 @@ pub struct ServeArgs {
     /// Go on with the server that runs at the admin socket, with its clients and jobs, and end its process
     #[arg(long)]
     pub take_over: bool,
+    /// Check that a server of this configuration would start, and exit: modules are verified and compiled
+    #[arg(long, conflicts_with = "take_over")]
+    pub check: bool,
+}
+
+/// `peal upgrade`.
+#[derive(ClapArgs)]
+pub struct UpgradeArgs {
+    /// Socket and configuration of the server.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
+    /// Format of the output.
+    #[command(flatten)]
+    pub format: OutputArgs<FactFormats>,
 }
 
 /// Options that select a server by its admin socket.

@@ -109,7 +109,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         }
         // It holds the host environment, whose drop ends the transcript.
         drop(beginning);
-        node::close_sinks(sinks, &resolved.config).await;
+        node::close_sinks(sinks, resolved.config.server.drain_timeout).await;
         node::finish_records(recorder).await;
         transcript.await?;
         anyhow::Ok(Ok(status))

@@ -10,7 +10,7 @@ pub use starter::{ProcessStarter, StartOrder, StartedProcess, only_start, own_pr
 
 use crate::{
     artifact_fetcher, audit_signer::SupervisedSigners, compiler, confinement::refused_calls,
-    helper, process_setup, server_signals::ServerSignals, tenant,
+    helper, process_setup, server_signals::ServerSignals, successor::SuccessorCommand, tenant,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
@@ -21,7 +21,7 @@ use std::{
     ffi::OsString,
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::Path,
-    process::ExitCode,
+    process::{ExitCode, Stdio},
 };
 use tokio::process::{Child, Command};
 
@@ -42,7 +42,12 @@ pub const USUAL_CACHE: &str = "/var/cache/peal/compiled";
 /// # Errors
 ///
 /// Fails if a directory of the configuration is not the user's, or the server cannot be started.
-pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Result<ExitCode> {
+pub fn supervise(
+    config: &Config,
+    account: &ServerAccount,
+    socket: &Path,
+    successor: SuccessorCommand,
+) -> Result<ExitCode> {
     // The processes of users' modules and compilers lower theirs again.
     process_setup::raise_priority(config.server.priority);
     directories::prepare(config, account, socket)?;
@@ -83,6 +88,7 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
                 artifact_fetcher::spawn(config, Some(account), port)
             }
             StartOrder::AuditSigner => signers.start(config),
+            StartOrder::Successor => successor.start(),
         };
         let serving = starter.serve(start);
         tokio::pin!(serving);
@@ -110,12 +116,25 @@ pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Res
     })
 }
 
-/// Starts the server process. Its arguments are those of this process.
-fn start_server(account: &ServerAccount, admin_socket: &Path, socket: OwnedFd) -> Result<Child> {
-    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // The usual socket depends on the user, so that it is passed on.
-    arguments.push("--supervised".into());
-    arguments.push(admin_socket.into());
+/// Checks as the user of `account` that a server of this configuration would start.
+///
+/// # Errors
+///
+/// Fails if the process cannot be started.
+pub fn check(account: &ServerAccount) -> Result<ExitCode> {
+    let status = as_account(account, std::env::args_os().skip(1))
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start a process of user {}", account.name))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Returns the command of a process of this program as the user of `account`, in the environment of a server.
+fn as_account(
+    account: &ServerAccount,
+    arguments: impl Iterator<Item = OsString>,
+) -> std::process::Command {
     let mut command = own_program();
     command
         .args(arguments)
@@ -124,7 +143,16 @@ fn start_server(account: &ServerAccount, admin_socket: &Path, socket: OwnedFd) -
         .env("HOME", &account.home)
         .env("XDG_CACHE_HOME", CACHE_HOME)
         .env("XDG_CONFIG_HOME", CONFIG_HOME)
-        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+/// Starts the server process. Its arguments are those of this process.
+fn start_server(account: &ServerAccount, admin_socket: &Path, socket: OwnedFd) -> Result<Child> {
+    // The usual socket depends on the user, so that it is passed on.
+    let supervised = ["--supervised".into(), admin_socket.into()];
+    let mut command = as_account(account, std::env::args_os().skip(1).chain(supervised));
+    command
         // The server tells the watchdog about itself.
         .env_remove(WATCHDOG_PID)
         .stdin(socket)

@@ -119,6 +119,8 @@ pub enum StartOrder {
     },
     /// Signer of the audit trail.
     AuditSigner,
+    /// Process that goes on with the server.
+    Successor,
 }
 
 /// Reply to an order. The socket comes with it.

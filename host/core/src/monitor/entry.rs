@@ -3,7 +3,7 @@ use super::{FileChanges, FileStat, UsageRequest, heartbeat_deadline};
 use crate::{MonotonicTime, request_id::RequestId};
 use peal_model::{Event, Proc};
 use serde::{Deserialize, Serialize};
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// A monitor.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,6 +56,8 @@ impl Beats {
 /// A file monitor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FileMonitor {
+    /// Path by which the file was opened.
+    pub(super) path: PathBuf,
     pub(super) changes: FileChanges,
     pub(super) interval: Duration,
     pub(super) drops: u32,
@@ -82,12 +84,14 @@ pub(super) enum FileCheck {
 
 impl FileMonitor {
     pub(super) fn new(
+        path: PathBuf,
         changes: FileChanges,
         (interval, drops): (Duration, u32),
         alert: Arc<Event>,
         to: RequestId,
     ) -> FileMonitor {
         FileMonitor {
+            path,
             changes,
             interval,
             drops,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -83,6 +84,35 @@ pub(crate) struct EndedMonitor {
     pub(crate) of_file: bool,
     /// The request that waits for a reply.
     pub(crate) waiting: Option<RequestId>,
+}
+
+/// Work of a monitor that another process of the server has begun.
+#[derive(Debug)]
+pub(crate) struct ContinuedMonitor {
+    pub(crate) watch: MonitorId,
+    pub(crate) requester: Proc,
+    pub(crate) work: ContinuedWork,
+}
+
+/// Kind of such work.
+#[derive(Debug)]
+pub(crate) enum ContinuedWork {
+    /// Keeps the file at hand, and repeats a check that had no result yet.
+    File {
+        path: PathBuf,
+        check: ContinuedCheck,
+    },
+    /// Takes a sample that was under way.
+    Sample(Arc<UsageRequest>),
+}
+
+/// Check of a file that had no result yet.
+#[derive(Debug)]
+pub(crate) enum ContinuedCheck {
+    None,
+    /// The check whose result answers the requester.
+    First,
+    Later,
 }
 
 /// The monitors and the activity of a proc.
@@ -193,16 +223,16 @@ impl MonitorTable {
                 MonitorSpec {
                     signs:
                         LivenessSource::File {
+                            path,
                             traces,
                             check,
                             drops,
-                            ..
                         },
                     alert,
                     ..
                 },
                 to,
-            ) => MonitorKind::File(FileMonitor::new(traces, (check, drops), alert, to)),
+            ) => MonitorKind::File(FileMonitor::new(path, traces, (check, drops), alert, to)),
             NewMonitor::Usage(
                 Sampling {
                     usage,
@@ -340,6 +370,16 @@ impl MonitorTable {
         }
     }
 
+    /// Counts the silence of all procs from now on: the server has read nothing for a while. Alerts that were
+    /// raised stay.
+    pub(crate) fn excuse_silence(&mut self, now: MonotonicTime) {
+        for entry in self.entries.values_mut() {
+            if let MonitorKind::Beats(beats) = &mut entry.kind {
+                beats.since = beats.since.max(now);
+            }
+        }
+    }
+
     /// Returns the procs whose heartbeats [`MonitorTable::tick`] would check at this time. A proc
     /// may occur twice.
     pub(crate) fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
@@ -463,6 +503,35 @@ impl MonitorTable {
         entry.due = again;
         self.queue.extend(again.map(|at| (at, watch)));
         due
+    }
+
+    /// Returns the work of the monitors that a process has to do which continues the server of another one, in
+    /// the order of their ids.
+    pub(crate) fn work_to_continue(&self) -> Vec<ContinuedMonitor> {
+        let work = |entry: &MonitorEntry| match &entry.kind {
+            MonitorKind::File(file) => Some(ContinuedWork::File {
+                path: file.path.clone(),
+                check: match file.check {
+                    FileCheck::First(_) => ContinuedCheck::First,
+                    FileCheck::None => ContinuedCheck::None,
+                    FileCheck::Out | FileCheck::Overdue => ContinuedCheck::Later,
+                },
+            }),
+            MonitorKind::Usage(usage) if usage.sampling == SampleState::UnderWay => {
+                Some(ContinuedWork::Sample(usage.usage.clone()))
+            }
+            MonitorKind::Usage(_) | MonitorKind::Beats(_) => None,
+        };
+        let entries = self.entries.iter();
+        entries
+            .filter_map(|(watch, entry)| {
+                Some(ContinuedMonitor {
+                    watch: *watch,
+                    requester: entry.requester.clone(),
+                    work: work(entry)?,
+                })
+            })
+            .collect()
     }
 
     /// Handles the first check of a file and returns the request to answer. Further checks follow

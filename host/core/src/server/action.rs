@@ -255,6 +255,14 @@ pub enum FileLook {
         /// The user that the requester runs as.
         identity: UserIdentity,
     },
+    /// Keeps a file at hand that another process of the server has opened. It is opened with no more rights
+    /// than this user has when it is checked again.
+    Continue {
+        /// The absolute path of the file.
+        path: PathBuf,
+        /// The user that the requester runs as.
+        identity: UserIdentity,
+    },
     /// Checks the open file again. The caller then calls [`ServerState::file_looked_at`].
     Again,
     /// Closes the file, which may never have been opened.

@@ -202,6 +202,18 @@ impl ServerState {
         ServerState { settings, ..self }
     }
 
+    /// Returns the actions that another process of the server had begun and whose results this one does not
+    /// get: the caller carries them out before it serves the state that it has taken over.
+    pub fn work_to_continue(&self) -> Vec<Action> {
+        self.monitors.work_to_continue(&self.clients)
+    }
+
+    /// Counts the silence of procs whose heartbeats are monitored from now on. For a server that has read nothing
+    /// for a while: that procs were silent proves nothing.
+    pub fn excuse_silence(&mut self, now: MonotonicTime) {
+        self.monitors.excuse_silence(now);
+    }
+
     /// Returns the settings.
     pub fn settings(&self) -> &StateSettings {
         &self.settings

@@ -9,8 +9,9 @@ use crate::{
     MonotonicTime,
     event_targets::BY_SERVER,
     monitor::{
-        self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
-        MonitorId, MonitorTable, NewMonitor, SampleUse,
+        self, ContinuedCheck, ContinuedMonitor, ContinuedWork, EndedMonitor, FileStat,
+        LivenessSource, Monitor, MonitorAction, MonitorError, MonitorId, MonitorTable, NewMonitor,
+        SampleUse,
     },
     policy,
     quota::QuotaReport,
@@ -187,6 +188,50 @@ impl Monitors {
             }
         }
         Ok(vec![reply(to, code::PMIX_SUCCESS)])
+    }
+
+    /// Returns the actions by which another process continues these monitors
+    /// ([`ServerState::work_to_continue`]).
+    pub(super) fn work_to_continue(&self, clients: &ClientTable) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for ContinuedMonitor {
+            watch,
+            requester,
+            work,
+        } in self.table.work_to_continue()
+        {
+            // The requester has left, and its monitors end with it.
+            let Some(identity) = clients.identity(&requester) else {
+                continue;
+            };
+            let check = |check| Action::CheckFile { watch, check };
+            match work {
+                ContinuedWork::Sample(usage) => actions.push(Action::Measure {
+                    watch,
+                    usage,
+                    identity,
+                }),
+                ContinuedWork::File {
+                    path,
+                    check: ContinuedCheck::First,
+                } => actions.push(check(FileLook::Open { path, identity })),
+                ContinuedWork::File {
+                    path,
+                    check: under_way,
+                } => {
+                    actions.push(check(FileLook::Continue { path, identity }));
+                    if matches!(under_way, ContinuedCheck::Later) {
+                        actions.push(check(FileLook::Again));
+                    }
+                }
+            }
+        }
+        actions
+    }
+
+    /// Counts the silence of all procs from now on ([`ServerState::excuse_silence`]).
+    pub(super) fn excuse_silence(&mut self, now: MonotonicTime) {
+        self.table.excuse_silence(now);
     }
 
     /// Records a heartbeat of a client at a given time ([`ServerState::beat`]).

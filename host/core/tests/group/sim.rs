@@ -23,7 +23,7 @@ use std::{
 pub const UID: u32 = 1000;
 
 /// Number of steps of all servers after which the process of one is replaced.
-const STEPS_OF_PROCESS: u64 = 101;
+const STEPS_OF_PROCESS: u64 = 499;
 
 /// Largest number of servers among which messages are carried as bytes, and whose processes are replaced.
 const MAX_ENCODING: usize = 16;

@@ -28,7 +28,7 @@ pub const USER: UserIdentity = UserIdentity {
 };
 
 /// Number of steps of all servers after which the process of one is replaced.
-const STEPS_OF_PROCESS: u64 = 101;
+const STEPS_OF_PROCESS: u64 = 499;
 
 /// Largest number of servers whose processes are replaced. Among hundreds this would take minutes.
 const MAX_ENCODING: usize = 16;

@@ -6,11 +6,12 @@ use peal_core::job_control::Cleanup;
 use peal_helper::{
     PrivilegedHelper, RemovalBounds, RemovalExtent, RemovalOrder, is_below, is_plain,
 };
-use peal_model::{Nspace, Proc, Rank, Status, UserIdentity, code};
+use peal_model::{Nspace, Proc, Rank, Status, UserIdentity, code, rank};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Limits of registrations for cleanup, and bounds of the removal.
@@ -39,7 +40,7 @@ impl Default for CleanupSettings {
 }
 
 /// Registration for cleanup, and the user on whose behalf it is carried out.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Registered {
     /// Job of the proc that registered it.
     by: Nspace,
@@ -61,9 +62,19 @@ pub(crate) struct Cleanups {
     settings: CleanupSettings,
     helper: PrivilegedHelper,
     known: Mutex<CleanupDirectory>,
+    /// Removals that have begun and not ended.
+    removals: Arc<()>,
 }
 
-#[derive(Debug, Default)]
+/// Registrations for cleanup that another process of the server continues.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct HandedCleanups(CleanupDirectory);
+
+/// Removal that has begun, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenRemoval(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct CleanupDirectory {
     /// Existing jobs, each with the ranks that have ended.
     jobs: BTreeMap<Nspace, BTreeSet<Rank>>,
@@ -76,7 +87,38 @@ impl Cleanups {
             settings,
             helper,
             known: Mutex::default(),
+            removals: Arc::default(),
         }
+    }
+
+    /// Returns the registrations for another process.
+    ///
+    /// # Errors
+    ///
+    /// Returns a kind of work that no other process can continue.
+    pub(crate) fn handed(&self) -> Result<HandedCleanups, &'static str> {
+        if Arc::strong_count(&self.removals) > 1 {
+            return Err("removals of files");
+        }
+        Ok(HandedCleanups(self.known().clone()))
+    }
+
+    /// Adds the registrations of another process, after its jobs. Those that this process may not carry out are
+    /// left out.
+    pub(crate) fn restore(&self, HandedCleanups(handed): HandedCleanups) {
+        let mut registered = handed.registered;
+        registered.retain(|registered| {
+            let by = Proc::new(registered.by.clone(), rank::PMIX_RANK_WILDCARD);
+            self.check(&by, &registered.cleanup).is_ok()
+        });
+        let mut known = self.known();
+        known.jobs.extend(handed.jobs);
+        known.registered.extend(registered);
+    }
+
+    /// Notes a removal, until the result is dropped.
+    pub(crate) fn begin_removal(&self) -> OpenRemoval {
+        OpenRemoval(self.removals.clone())
     }
 
     /// Adds a job.
@@ -221,11 +263,6 @@ impl Cleanups {
                 }
             }
         }
-    }
-
-    /// Returns true if nothing is registered.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.known().registered.is_empty()
     }
 
     fn known(&self) -> MutexGuard<'_, CleanupDirectory> {

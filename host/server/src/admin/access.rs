@@ -78,6 +78,11 @@ impl AdminAccess {
         caller.uid == 0 || caller.uid == self.own
     }
 
+    /// Returns true for the server's user alone.
+    pub(crate) fn is_owner(&self, caller: Caller) -> bool {
+        caller.uid == self.own
+    }
+
     /// Returns true if the caller may administer. Blocks while the system's directory service
     /// responds.
     pub(crate) fn allows(&self, caller: Caller) -> bool {

@@ -19,6 +19,7 @@ use peal_model::Nspace;
 use peal_store::TraceRateLimit;
 use std::{
     collections::BTreeMap,
+    ops::Deref,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -91,9 +92,10 @@ impl AdminChannel {
         ))
     }
 
-    /// Returns the jobs that were registered at this channel.
-    pub async fn registered(&self) -> BTreeMap<Nspace, AdminJob> {
-        self.dispatcher.registered().await
+    /// Returns the jobs that were registered at this channel. None is registered or deregistered until the
+    /// result is dropped.
+    pub async fn hold_registrations(&self) -> impl Deref<Target = BTreeMap<Nspace, AdminJob>> {
+        self.dispatcher.hold_registrations().await
     }
 
     /// Adds jobs that were registered at the channel of another process of this server.
@@ -312,10 +314,16 @@ async fn serve(
     }
     let (verb, AdminResult { reply, then }) = match read_request(&mut reader).await {
         // All clients and their data go to the caller.
-        Ok(AdminRequest::HandOver) if !access.is_own(caller) => {
-            let reason = "only root and the server's user can take the server over".to_owned();
+        // Another user could not go on with it: it owns neither the sockets nor the files.
+        Ok(AdminRequest::HandOver) if !access.is_owner(caller) => {
+            let reason = "only a process of the server's user can go on with the server".to_owned();
             let refused = AdminReply::Refused { reason };
             (AdminRequest::HandOver.to_string(), refused.into())
+        }
+        Ok(AdminRequest::Upgrade) if !access.is_own(caller) => {
+            let reason = "only root and the server's user can upgrade the server".to_owned();
+            let refused = AdminReply::Refused { reason };
+            (AdminRequest::Upgrade.to_string(), refused.into())
         }
         Ok(call) => (
             call.to_string(),

@@ -51,6 +51,7 @@ impl AdminDispatcher {
                 .request_result(|reply| ProcessCommand::CheckModule { call, reply })
                 .await
                 .flatten(),
+            AdminRequest::Upgrade => Ok(AdminReply::Upgrading),
             AdminRequest::HandOver => {
                 Err("only the process that takes the server over can tell".to_owned())
             }

@@ -6,8 +6,8 @@ use super::{
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
     protocol::{
-        AdminReply, AdminRequest, ClusterPlace, JobRegistration, JobStatus, MAX_JOB_SIZE, NewJob,
-        ReloadReport, ServerPhase, ServerStatus, Trouble,
+        AdminReply, AdminRequest, ClusterPlace, ContinuedFrom, JobRegistration, JobStatus,
+        MAX_JOB_SIZE, NewJob, ReloadReport, ServerPhase, ServerStatus, Trouble,
     },
     quotas::UserQuotas,
     watch::Watcher,
@@ -41,8 +41,17 @@ use std::{
 };
 use tokio::{
     net::UnixStream,
-    sync::{Mutex, mpsc, oneshot, watch},
+    sync::{Mutex, MutexGuard, mpsc, oneshot, watch},
 };
+
+/// Starter of the process that goes on with a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SuccessorOrigin {
+    /// The supervisor, which has started it.
+    Supervisor,
+    /// The requester, for a server without a supervisor.
+    Caller,
+}
 
 /// Command that concerns the process as a whole. The owner of the process executes it.
 #[derive(Debug)]
@@ -56,6 +65,9 @@ pub enum ProcessCommand {
     Reload(oneshot::Sender<Result<ReloadReport, String>>),
     /// Hands the server over to the process at the other end of this connection.
     HandOver(UnixStream),
+    /// Has a process started that goes on with the server. The reply is sent when it has the server or the caller
+    /// should start it, or is the reason why it has not.
+    Upgrade(oneshot::Sender<Result<SuccessorOrigin, String>>),
     /// Checks what `Reload` would do.
     CheckReload(oneshot::Sender<Result<ReloadReport, String>>),
     /// A job was registered or removed. The reply is sent once the modules of the job are started
@@ -117,6 +129,8 @@ pub struct AdminParts {
     /// Function that returns the current problems of the server. Each `status` calls it, so it must
     /// not block.
     pub troubles: Box<dyn Fn() -> Vec<Trouble> + Send + Sync>,
+    /// Process whose server this one goes on with, if there was one.
+    pub continued: Option<ContinuedFrom>,
     /// Function that returns the place of the server in its cluster. Each `status` calls it, too.
     pub cluster: Box<dyn Fn() -> Option<ClusterPlace> + Send + Sync>,
 }
@@ -182,9 +196,10 @@ impl AdminDispatcher {
         let _ = self.commands.send(ProcessCommand::HandOver(stream)).await;
     }
 
-    /// Returns the jobs that were registered by admin requests.
-    pub(super) async fn registered(&self) -> BTreeMap<Nspace, AdminJob> {
-        self.registered.lock().await.clone()
+    /// Returns the jobs that were registered by admin requests. None is registered or deregistered until the
+    /// result is dropped.
+    pub(super) async fn hold_registrations(&self) -> MutexGuard<'_, BTreeMap<Nspace, AdminJob>> {
+        self.registered.lock().await
     }
 
     /// Adds jobs that were registered at another process of this server.
@@ -310,7 +325,17 @@ impl AdminDispatcher {
             AdminRequest::HandOver if *self.phase.borrow() == ServerPhase::Serving => {
                 Ok(AdminReply::HandingOver)
             }
-            AdminRequest::HandOver => Err("the server drains or stops".to_owned()),
+            AdminRequest::Upgrade if *self.phase.borrow() == ServerPhase::Serving => self
+                .request_result(ProcessCommand::Upgrade)
+                .await
+                .flatten()
+                .map(|starter| match starter {
+                    SuccessorOrigin::Supervisor => AdminReply::Upgrading,
+                    SuccessorOrigin::Caller => AdminReply::StartSuccessor,
+                }),
+            AdminRequest::HandOver | AdminRequest::Upgrade => {
+                Err("the server drains or stops".to_owned())
+            }
             AdminRequest::Module(call) => self
                 .request_result(|reply| ProcessCommand::Module { call, reply })
                 .await
@@ -397,6 +422,7 @@ impl AdminDispatcher {
             connections: counters.connections_open.get(),
             compiling: counters.user_modules_compiling.get(),
             cluster: (self.parts.cluster)(),
+            continued: self.parts.continued.clone(),
             troubles: (self.parts.troubles)(),
         }
     }
@@ -802,6 +828,7 @@ mod tests {
             notices: Notices::default(),
             store: None,
             troubles: Box::new(Vec::new),
+            continued: None,
             cluster: Box::new(|| None),
         };
         let server = TestServer {

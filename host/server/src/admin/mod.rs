@@ -39,14 +39,14 @@ pub use cluster_modules::{
     ClusterAbandoned, ClusterModuleCall, ClusterModuleList, ClusterNodeModules, ClusterNodeState,
     ClusterRollout, ClusterRolloutStage, ClusterSetStatus, NewClusterSet,
 };
-pub use dispatch::{AdminJob, AdminParts, JobRegistrar, ProcessCommand};
+pub use dispatch::{AdminJob, AdminParts, JobRegistrar, ProcessCommand, SuccessorOrigin};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,
 };
 pub use protocol::{
-    AdminEnvelope, AdminReply, AdminRequest, ClusterPlace, JobRegistration, JobStatus,
-    MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase,
+    AdminEnvelope, AdminReply, AdminRequest, ClusterPlace, ContinuedFrom, JobRegistration,
+    JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase,
     ServerStatus, Trouble, TroubleKind,
 };
 pub use quotas::{ResourceLimits, ResourceUse, UserQuotas, UserResources};

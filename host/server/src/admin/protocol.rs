@@ -112,9 +112,12 @@ pub enum AdminRequest {
     Stop,
     /// Reads the configuration again.
     Reload,
-    /// Hands the server over to the process at the other end, which goes on with its clients and jobs. Root
-    /// and the server's user may do so.
+    /// Hands the server over to the process at the other end, which goes on with its clients and jobs. A process
+    /// of the server's user may do so.
     HandOver,
+    /// Has the supervisor start a process of the installed release, which goes on with the server. Root and the
+    /// server's user may do so.
+    Upgrade,
     /// Executes a request about modules.
     Module(ModuleCall),
     /// Checks a request that changes something, as far as that is possible without the change.
@@ -163,6 +166,7 @@ impl fmt::Display for AdminRequest {
             AdminRequest::Stop => f.write_str("stop"),
             AdminRequest::Reload => f.write_str("reload"),
             AdminRequest::HandOver => f.write_str("hand over"),
+            AdminRequest::Upgrade => f.write_str("upgrade"),
             AdminRequest::Module(call) => call.fmt(f),
             AdminRequest::Check { call } => write!(f, "check: {call}"),
         }
@@ -216,6 +220,10 @@ pub enum AdminReply {
     Reloaded(ReloadReport),
     /// Reply to `hand-over`: messages with descriptors follow.
     HandingOver,
+    /// Reply to `upgrade`: the new process has the server.
+    Upgrading,
+    /// Reply to `upgrade` of a server without a supervisor, which may start no process: the caller should start it.
+    StartSuccessor,
     /// Reply to `module` with `list`.
     Modules(ModuleList),
     /// Reply to `module` with `cluster`: the change is stored, and nodes follow it.
@@ -267,9 +275,23 @@ pub struct ServerStatus {
     /// Place of the server in its cluster; none without a cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterPlace>,
+    /// Process whose server this one goes on with; none for a server that has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued: Option<ContinuedFrom>,
     /// Problems of the server.
     #[serde(default)]
     pub troubles: Vec<Trouble>,
+}
+
+/// Process whose server another one goes on with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ContinuedFrom {
+    /// Its release.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Time for which requests waited, in milliseconds.
+    pub paused_ms: u64,
 }
 
 /// Place of a server in its cluster.

@@ -7,11 +7,12 @@ use crate::{
     connection_writer::FrameBatch,
     identity::PeerSocket,
     open_requests::{OpenCommand, OpenRequests},
-    outbox::{MessageQueue, Outbox, Outgoing},
+    outbox::{MessageQueue, Outbox, Outgoing, QueueState},
 };
 use peal_core::server::PeerId;
 use peal_model::Proc;
-use peal_wire::{BufferType, Codec, Dialect, Encoding, Version};
+use peal_system::process::{ProcessId, RunningProcess};
+use peal_wire::{BufferType, Codec, DecodeLimits, Dialect, Encoding, Version};
 use serde::{Deserialize, Serialize};
 use std::{net::TcpStream as BlockingStream, os::fd::OwnedFd, sync::Arc};
 use tokio::net::TcpStream;
@@ -24,9 +25,7 @@ pub(crate) struct HandedConnection {
     /// User that is charged.
     uid: u32,
     /// Process at the other end, if it was searched for and found.
-    process: Option<u32>,
-    /// True if the server watches that process.
-    is_watched: bool,
+    process: Option<PeerProcess>,
     /// Socket of the claim on the proc, if there is one.
     claim: Option<PeerSocket>,
     codec: HandedCodec,
@@ -37,6 +36,16 @@ pub(crate) struct HandedConnection {
     unexecuted: Vec<u8>,
     unwritten: Vec<HandedMessage>,
     open: Vec<OpenCommand>,
+}
+
+/// Process at the other end of a connection.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct PeerProcess {
+    pid: u32,
+    /// Identity, unless the process has ended.
+    id: Option<ProcessId>,
+    /// True if the server watches it.
+    is_watched: bool,
 }
 
 /// Part of what is still to be written.
@@ -87,6 +96,9 @@ impl HandedConnection {
             proc: connection.proc.clone(),
             why,
         };
+        if connection.inbox.state() == QueueState::Cut {
+            return Err(fails("the client does not read".to_owned()));
+        }
         let unexecuted = connection.input.unexecuted();
         let unexecuted = unexecuted.map_err(|error| fails(error.to_string()))?;
         let writer = &connection.writer;
@@ -122,15 +134,29 @@ impl HandedConnection {
             peer: connection.peer,
             proc: connection.proc.clone(),
             uid: connection.share.uid(),
-            process: connection.process,
-            is_watched: connection._open.is_some(),
-            claim: connection._claim.as_ref().map(|claim| claim.socket()),
+            process: connection.process.map(|pid| PeerProcess {
+                pid,
+                id: RunningProcess::of(pid).map(|process| process.id),
+                is_watched: connection.open.is_some(),
+            }),
+            claim: connection.claim.as_ref().map(|claim| claim.socket()),
             codec: (&writer.codec).into(),
             is_welcomed: writer.is_welcomed(),
             unexecuted,
             unwritten,
             open: writer.open.list(),
         })
+    }
+
+    /// Checks that this release knows the codec of the connection.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not.
+    pub(crate) fn check(&self) -> Result<(), HandoverError> {
+        self.codec
+            .read(&self.proc, DecodeLimits::default())
+            .map(drop)
     }
 
     /// Makes the connection that goes on, and the actor's end of its queue.
@@ -148,7 +174,6 @@ impl HandedConnection {
             proc,
             uid,
             process,
-            is_watched,
             claim,
             codec,
             is_welcomed,
@@ -156,7 +181,7 @@ impl HandedConnection {
             unwritten,
             open,
         } = self;
-        let codec = codec.read(&proc, context)?;
+        let codec = codec.read(&proc, context.limits)?;
         let socket = BlockingStream::from(socket);
         socket.set_nonblocking(true)?;
         let (reader, write_half) = TcpStream::from_std(socket)?.into_split();
@@ -179,15 +204,19 @@ impl HandedConnection {
                 HandedMessage::Bytes(bytes) => Outgoing::Rest(bytes),
                 HandedMessage::Milestone => Outgoing::Milestone,
             };
-            // What the other process kept within its limits is kept here.
-            let _ = outbox.queue(outgoing, usize::MAX);
+            outbox.restore(outgoing);
         }
         let claim = claim.map(|end| Box::new(context.checker.reclaim(&proc, end)));
-        let open = process
-            .filter(|_| is_watched)
-            .map(|pid| context.processes.note_connecting(&proc, pid).watch());
-        if let Some(pid) = process {
-            context.host.process_found(&proc, pid);
+        let open = process.filter(|process| process.is_watched).map(|process| {
+            context
+                .processes
+                .note_connecting(&proc, process.pid)
+                .watch()
+        });
+        // The number may have become that of another process.
+        let is_there = |id: ProcessId| id.is_there();
+        if let Some(process) = process.filter(|process| process.id.is_some_and(is_there)) {
+            context.host.process_found(&proc, process.pid);
         }
         Ok(ContinuedConnection {
             outbox,
@@ -199,18 +228,18 @@ impl HandedConnection {
                 batch: FrameBatch::default(),
                 peer,
                 proc,
-                process,
+                process: process.map(|process| process.pid),
                 violation: None,
                 share,
-                _claim: claim,
-                _open: open,
+                claim,
+                open,
             },
         })
     }
 }
 
 impl HandedCodec {
-    fn read(self, proc: &Proc, context: &ConnectionContext) -> Result<Codec, HandoverError> {
+    fn read(&self, proc: &Proc, limits: DecodeLimits) -> Result<Codec, HandoverError> {
         let fails = |why: String| HandoverError::Connection {
             proc: proc.clone(),
             why,
@@ -225,7 +254,7 @@ impl HandedCodec {
             dialect: Dialect::new(version, encoding.map_err(|error| fails(error.to_string()))?),
             buffer_type: BufferType::try_from(self.buffer_type)
                 .map_err(|error| fails(error.to_string()))?,
-            limits: context.limits,
+            limits,
         })
     }
 }

@@ -15,6 +15,7 @@ use peal_core::{
 };
 use peal_handover::{StateDecodeError, StateEncodeError, decode_state};
 use peal_model::Proc;
+use peal_store::{SpillIndex, SpillParts};
 use peal_system::process::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::{io, mem, net::TcpListener, os::fd::OwnedFd};
@@ -32,8 +33,9 @@ const OLDEST_FORM: u32 = 1;
 pub struct HandedServer {
     /// State as bytes, in the form of [`FORM`].
     pub state: Vec<u8>,
-    /// Sockets: the one that listens, then those of the connections in their order.
-    pub sockets: Vec<OwnedFd>,
+    /// Descriptors: the socket that listens, those of the connections in their order, and the files of spilled
+    /// events.
+    pub descriptors: Vec<OwnedFd>,
 }
 
 /// Reason for which a server cannot be handed over or continued.
@@ -67,10 +69,10 @@ pub enum HandoverError {
         /// Reason.
         why: String,
     },
-    /// The number of sockets is not that of the state.
-    #[error("{found} sockets came with a state of {wanted}")]
-    Sockets {
-        /// Number of sockets.
+    /// The number of descriptors is not that of the state.
+    #[error("{found} descriptors came with a state that has {wanted}")]
+    Descriptors {
+        /// Number of descriptors.
         found: usize,
         /// Number that the state has.
         wanted: usize,
@@ -101,6 +103,8 @@ pub(crate) struct ServerSnapshot {
     #[serde(with = "serde_bytes")]
     pub(crate) state: Vec<u8>,
     pub(crate) connections: Vec<HandedConnection>,
+    /// Positions of spilled events, if there is a spill.
+    pub(crate) spill: Option<SpillIndex>,
     /// Processes that are watched, some without a connection.
     pub(crate) watched: Vec<WatchedProcess>,
     /// Number of names that tools were given.
@@ -125,6 +129,8 @@ pub struct ContinuedServer {
     listener: TcpListener,
     /// Sockets of the connections, in their order.
     sockets: Vec<OwnedFd>,
+    /// Files of spilled events.
+    spill_files: Vec<OwnedFd>,
 }
 
 /// Parts of a continued server that are needed when its state has become that of this process.
@@ -135,6 +141,7 @@ pub(crate) struct BegunServer {
     pub(crate) events_numbered: u64,
     connections: Vec<HandedConnection>,
     sockets: Vec<OwnedFd>,
+    pub(crate) spill: Option<SpillParts>,
     watched: Vec<WatchedProcess>,
 }
 
@@ -153,24 +160,32 @@ impl ContinuedServer {
     ///
     /// Fails if this release cannot read the state.
     pub fn read(handed: HandedServer) -> Result<ContinuedServer, HandoverError> {
-        let HandedServer { state, sockets } = handed;
+        let HandedServer { state, descriptors } = handed;
         let StateForm { form } = rmp_serde::from_slice(&state)?;
         if !(OLDEST_FORM..=FORM).contains(&form) {
             return Err(HandoverError::Form { found: form });
         }
         let mut snapshot: ServerSnapshot = rmp_serde::from_slice(&state)?;
         let state = decode_state(&mem::take(&mut snapshot.state))?;
-        let wanted = snapshot.connections.len() + 1;
-        let found = sockets.len();
-        let mut sockets = sockets.into_iter();
-        match sockets.next() {
+        for connection in &snapshot.connections {
+            connection.check()?;
+        }
+        let files = snapshot.spill.as_ref().map_or(0, SpillIndex::files);
+        let wanted = 1 + snapshot.connections.len() + files;
+        let found = descriptors.len();
+        let mut descriptors = descriptors.into_iter();
+        match descriptors.next() {
             Some(listener) if found == wanted => Ok(ContinuedServer {
+                sockets: descriptors
+                    .by_ref()
+                    .take(snapshot.connections.len())
+                    .collect(),
                 snapshot,
                 state,
                 listener: listener.into(),
-                sockets: sockets.collect(),
+                spill_files: descriptors.collect(),
             }),
-            _ => Err(HandoverError::Sockets { found, wanted }),
+            _ => Err(HandoverError::Descriptors { found, wanted }),
         }
     }
 
@@ -185,6 +200,7 @@ impl ContinuedServer {
             me,
             clock,
             connections,
+            spill,
             watched,
             tools_named,
             events_numbered,
@@ -200,6 +216,10 @@ impl ContinuedServer {
                 events_numbered,
                 connections,
                 sockets: self.sockets,
+                spill: spill.map(|index| SpillParts {
+                    index,
+                    files: self.spill_files,
+                }),
                 watched,
             },
         }
@@ -216,9 +236,12 @@ impl BegunServer {
         self,
         context: &ConnectionContext,
     ) -> Result<Vec<ServedConnection>, HandoverError> {
-        self.watched
-            .iter()
-            .for_each(|watched| context.processes.continue_watch(watched));
+        for watched in &self.watched {
+            context.processes.continue_watch(watched);
+            if watched.id.is_some_and(ProcessId::is_there) {
+                context.host.process_found(&watched.proc, watched.pid);
+            }
+        }
         let mut connections = Vec::new();
         for (handed, socket) in self.connections.into_iter().zip(self.sockets) {
             let ContinuedConnection { outbox, connection } = handed.continued(socket, context)?;

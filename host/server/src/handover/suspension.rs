@@ -4,16 +4,18 @@ use super::{FORM, HandedConnection, HandedServer, HandoverError, ServerSnapshot}
 use crate::{
     actor::Actor,
     connection::{ServePhase, ServedConnection},
+    handle::ActorMessage,
     listening::{self, report},
     server::Server,
+    shared_actor::{FrozenActor, Unfinished},
 };
-use peal_core::quota::{Quota, QuotaReport};
+use peal_store::SpillParts;
 use std::{
     sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use tokio::time::sleep;
+use tokio::{sync::oneshot, time::sleep};
 
 /// Interval at which the end of work is looked for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
@@ -45,8 +47,14 @@ pub enum SuspensionError {
         what: &'static str,
     },
     /// The server stops or is suspended already.
-    #[error("the server stops already")]
+    #[error("the server stops, or another process takes it over already")]
     Stopping,
+    /// The server cannot go on either.
+    #[error("the server cannot go on: {why}")]
+    Lost {
+        /// Reason.
+        why: String,
+    },
 }
 
 /// Connections that are suspended, with their messages.
@@ -95,61 +103,57 @@ impl Server {
                 Err(error) => report(Err(error)),
             }
         }
-        let rested = self.rest(limits.work).await;
-        let unhanded = self.shared_actor.with_actor(|actor| actor.unhanded());
-        let ready = match (rested, unhanded) {
-            (Ok(()), Ok(Some(what))) => Err(SuspensionError::Kept { what }),
-            (rested, _) => rested,
-        };
-        if ready.is_err() {
-            self.resume();
+        match self.freeze(limits.work).await {
+            Ok(frozen) => {
+                self.frozen = Some(frozen);
+                Ok(())
+            }
+            Err(error) => {
+                self.resume()?;
+                Err(error)
+            }
         }
-        ready
     }
 
-    /// Waits until begun work has ended.
-    async fn rest(&self, limit: Duration) -> Result<(), SuspensionError> {
+    /// Waits until begun work has ended, and stops the actor at that moment.
+    async fn freeze(&self, limit: Duration) -> Result<FrozenActor, SuspensionError> {
         let deadline = Instant::now() + limit;
-        let unfinished = || {
-            let unfinished = self.shared_actor.with_actor(|actor| actor.unfinished());
-            // An actor that has stopped has nothing to finish.
-            unfinished.unwrap_or(None)
-        };
         loop {
-            let time = deadline.saturating_duration_since(Instant::now());
-            if let Some(what) = unfinished()
-                && !until(time, || unfinished().is_none()).await
-            {
-                return Err(SuspensionError::Busy { what, limit });
-            }
-            // What ended may have sent messages, which come before this answer and can begin more.
-            self.handle().answers().await;
-            if unfinished().is_none() {
-                return Ok(());
+            let (reply_to, reply) = oneshot::channel();
+            self.handle().send(ActorMessage::Freeze { reply_to });
+            match reply.await {
+                Ok(Ok(frozen)) => return Ok(frozen),
+                Ok(Err(Unfinished(what))) if Instant::now() >= deadline => {
+                    return Err(SuspensionError::Busy { what, limit });
+                }
+                Ok(Err(_)) => sleep(LOOK_INTERVAL).await,
+                Err(_) => return Err(SuspensionError::Stopping),
             }
         }
     }
 
     /// Goes on after a suspension.
-    pub fn resume(&mut self) {
-        let Some(listener) = self.kept_listener.take() else {
-            return;
-        };
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses a descriptor or a thread. The server then accepts nothing and must end.
+    pub fn resume(&mut self) -> Result<(), SuspensionError> {
+        let listener = self.kept_listener.take().ok_or(SuspensionError::Lost {
+            why: "its listening socket is gone".to_owned(),
+        })?;
         self.stopping.send_replace(ServePhase::Accept);
         // Before the tasks of the connections, which would end at once.
         let _ = self.shared_actor.with_actor(Actor::resume_all);
+        self.frozen = None;
         let connections = self.context.suspended.take();
         let stage = self.stopping.subscribe();
-        let accepting = listening::accept(listener, self.context.clone(), stage.clone());
-        match accepting {
-            Ok(accepted) => {
-                let listening =
-                    listening::listen(accepted, connections, self.context.clone(), stage);
-                self.listener = Some(tokio::spawn(listening));
-            }
-            // The system refuses a thread.
-            Err(error) => tracing::error!(%error, "server not resumed; connections closed"),
-        }
+        let accepted = listening::accept(listener, self.context.clone(), stage.clone());
+        let accepted = accepted.map_err(|error| SuspensionError::Lost {
+            why: error.to_string(),
+        })?;
+        let listening = listening::listen(accepted, connections, self.context.clone(), stage);
+        self.listener = Some(tokio::spawn(listening));
+        Ok(())
     }
 
     /// Returns a suspended server in the form in which another process continues it. Until this process ends
@@ -177,22 +181,31 @@ impl Server {
                 }
             },
         );
-        let mut sockets = vec![listener.try_clone()?.into()];
+        let mut descriptors = vec![listener.try_clone()?.into()];
         for connection in suspended.iter() {
             let socket = rustix::io::fcntl_dupfd_cloexec(connection.writer.socket(), 0);
-            sockets.push(socket.map_err(std::io::Error::from)?);
+            descriptors.push(socket.map_err(std::io::Error::from)?);
         }
         drop(suspended);
+        let spill = self
+            .shared_actor
+            .with_actor(|actor| actor.spiller.parts())
+            .map_err(|_| HandoverError::Stopped)??;
+        let spill = spill.map(|SpillParts { index, files }| {
+            descriptors.extend(files);
+            index
+        });
         let me = self.uri.proc.clone();
         let tools_named = self.context.tool_names.given();
         let snapshot = self.shared_actor.with_actor(|actor| {
-            actor.end_heartbeats();
+            actor.heartbeats.pass_on_all(&mut actor.state);
             Ok::<_, HandoverError>(ServerSnapshot {
                 form: FORM,
                 me,
                 clock: actor.now(),
                 state: peal_handover::encode_state(&actor.state)?,
                 connections,
+                spill,
                 watched: actor.processes.watched(),
                 tools_named,
                 events_numbered: actor.chains.numbered(),
@@ -200,7 +213,7 @@ impl Server {
         });
         let snapshot = snapshot.map_err(|_| HandoverError::Stopped)??;
         let state = rmp_serde::to_vec_named(&snapshot)?;
-        Ok(HandedServer { state, sockets })
+        Ok(HandedServer { state, descriptors })
     }
 
     /// Ends a server that another process continues. Its connections stay open.
@@ -213,6 +226,7 @@ impl Server {
         }
         self.shared_actor.abandon();
         self.handle().stop();
+        drop(self.frozen);
         drop(connections);
         report(self.actor_task.await);
     }
@@ -243,21 +257,14 @@ impl Actor {
 
     fn resume_all(&mut self) {
         self.is_suspended = false;
+        self.state.excuse_silence(self.now());
         self.outboxes
             .values()
             .for_each(|outbox| outbox.writer.resume());
     }
 
-    /// Passes the noted heartbeats on to the state. The next ones come from other processes' cells.
-    fn end_heartbeats(&mut self) {
-        let peers: Vec<_> = self.outboxes.keys().copied().collect();
-        for peer in peers {
-            self.heartbeats.end(peer, &mut self.state);
-        }
-    }
-
     /// Returns a kind of work that has begun and not ended, for messages.
-    fn unfinished(&self) -> Option<&'static str> {
+    pub(crate) fn unfinished(&self) -> Option<&'static str> {
         let counts = self.state.counts();
         if !self.admissions.is_empty() || counts.decisions_awaited > 0 {
             Some("decisions of policies")
@@ -266,31 +273,11 @@ impl Actor {
         } else if self.channels.are_busy() {
             Some("log requests")
         } else if self.spiller.is_busy() {
-            Some("events that are written to disk")
+            Some("events that are written to disk or read from it")
         } else if self.open_answers.load(Ordering::Relaxed) > 0 {
             Some("answers of the host environment")
         } else if !self.modex_requests.is_empty() || !self.server_queries.is_empty() {
             Some("requests of other nodes")
-        } else {
-            None
-        }
-    }
-
-    /// Returns a kind of state that another process cannot go on with, for messages.
-    fn unhanded(&self) -> Option<&'static str> {
-        let counts = self.state.counts();
-        let mut quotas = QuotaReport::default();
-        self.state.report_quotas(&mut quotas);
-        let has = |quota| {
-            let mut users = quotas.users.values();
-            users.any(|user| user.get(&quota).is_some_and(|used| used.held > 0))
-        };
-        if counts.monitors > 0 {
-            Some("monitors")
-        } else if counts.events_spilled > 0 {
-            Some("events on disk")
-        } else if has(Quota::JobControlRequests) {
-            Some("unfinished job control requests")
         } else {
             None
         }

@@ -24,14 +24,9 @@ pub(crate) struct MonitoredFiles {
 #[derive(Debug)]
 struct Watched {
     identity: UserIdentity,
-    /// None until the file is open.
-    file: Option<WatchedFile>,
-}
-
-#[derive(Clone, Debug)]
-struct WatchedFile {
     path: PathBuf,
-    place: FilePlace,
+    /// None until this process has opened the file.
+    place: Option<FilePlace>,
 }
 
 impl MonitoredFiles {
@@ -42,11 +37,12 @@ impl MonitoredFiles {
         }
     }
 
-    /// Adds a monitor whose file is about to be opened.
-    pub(super) fn expect(&self, watch: MonitorId, identity: UserIdentity) {
+    /// Adds a monitor whose file is not open yet.
+    pub(super) fn expect(&self, watch: MonitorId, path: &Path, identity: UserIdentity) {
         let watched = Watched {
             identity,
-            file: None,
+            path: path.to_owned(),
+            place: None,
         };
         self.watched().insert(watch, watched);
     }
@@ -59,8 +55,8 @@ impl MonitoredFiles {
     /// Removes a monitor.
     pub(super) fn close(&self, watch: MonitorId) {
         let removed = self.watched().remove(&watch);
-        if let Some(file) = removed.and_then(|watched| watched.file) {
-            self.helper.close_file(file.place);
+        if let Some(place) = removed.and_then(|watched| watched.place) {
+            self.helper.close_file(place);
         }
     }
 
@@ -79,19 +75,21 @@ impl MonitoredFiles {
     /// Blocks.
     pub(super) fn look(&self, watch: MonitorId) -> Option<FileStat> {
         // The lock is held only for the copy: reading the metadata may block.
-        let (identity, file) = {
+        let (identity, path, place) = {
             let all = self.watched();
             let watched = all.get(&watch)?;
-            (watched.identity, watched.file.clone()?)
+            (watched.identity, watched.path.clone(), watched.place)
         };
-        match self.helper.read_file(file.place) {
+        let reopened = || self.opened(watch, &path, identity).ok();
+        let Some(place) = place else {
+            return reopened();
+        };
+        match self.helper.read_file(place) {
             Ok(stat) => stat,
             // A helper that was started in the place of a lost one has no open files.
-            Err(HelperError::Refused(_) | HelperError::Lost(_)) => {
-                self.opened(watch, &file.path, identity).ok()
-            }
+            Err(HelperError::Refused(_) | HelperError::Lost(_)) => reopened(),
             Err(error @ HelperError::Timeout) => {
-                tracing::warn!(%error, path = ?file.path, "monitored file not read");
+                tracing::warn!(%error, ?path, "monitored file not read");
                 None
             }
         }
@@ -112,12 +110,7 @@ impl MonitoredFiles {
             Err(error) => return Err((code::PMIX_ERR_NO_PERMISSIONS, error.to_string())),
         };
         match self.watched().get_mut(&watch) {
-            Some(watched) => {
-                watched.file = Some(WatchedFile {
-                    path: path.to_owned(),
-                    place: opened.place,
-                });
-            }
+            Some(watched) => watched.place = Some(opened.place),
             // The monitor was removed meanwhile.
             None => self.helper.close_file(opened.place),
         }
@@ -165,7 +158,7 @@ mod tests {
     /// Returns the monitored files of a user, with a monitor of `path`.
     fn watched(path: &Path, identity: UserIdentity) -> (MonitoredFiles, FileSeen) {
         let files = MonitoredFiles::default();
-        files.expect(WATCH, identity);
+        files.expect(WATCH, path, identity);
         let seen = files.open(WATCH, path, identity);
         (files, seen)
     }

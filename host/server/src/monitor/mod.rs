@@ -52,12 +52,13 @@ impl MonitorWorker {
             FileLook::Open { path, identity } => {
                 // Add the monitor before the task runs, so that a close meanwhile cancels the
                 // opening.
-                files.expect(watch, identity);
+                files.expect(watch, &path, identity);
                 self.work(identity, move || {
                     let seen = files.open(watch, &path, identity);
                     handle.send(ActorMessage::FileOpened { watch, seen });
                 });
             }
+            FileLook::Continue { path, identity } => files.expect(watch, &path, identity),
             FileLook::Again => {
                 let Some(identity) = files.owner(watch) else {
                     return handle.send(ActorMessage::FileLookedAt { watch, seen: None });
