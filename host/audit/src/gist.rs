@@ -2,7 +2,7 @@
 use crate::{
     AdmissionDenial, AuditEntry, CallEntry, DecisionEntry, DecisionKind, GapReason, RefusalGroup,
 };
-use peal_model::{Info, PolicyRequest, PolicySubject, Proc, counted};
+use peal_model::{ControlExtent, Info, PolicyRequest, PolicySubject, Proc, counted};
 use peal_sandbox::{CallEnd, CallSubject};
 use std::{collections::BTreeSet, fmt::Display};
 
@@ -234,6 +234,9 @@ fn request_gist(hook: &str, request: &PolicyRequest) -> Gist {
         PolicySubject::Registration(subject) if !subject.codes.is_empty() => {
             let codes = subject.codes.iter().map(ToString::to_string).collect();
             format!("{hook} for {}", named(codes))
+        }
+        PolicySubject::JobControl(subject) if subject.extent == ControlExtent::Check => {
+            format!("{hook}, checked only")
         }
         _ => hook.to_owned(),
     };

@@ -12,8 +12,8 @@ use peal_audit::{
 };
 use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict, reason};
 use peal_model::{
-    ConnectionKind, ConnectionSubject, EventSubject, Info, JobControlSubject, Key, PeerInfo,
-    PolicyRequest, PolicySubject, Range, Status, TargetProc, UserIdentity, Value, code,
+    ConnectionKind, ConnectionSubject, ControlExtent, EventSubject, Info, JobControlSubject, Key,
+    PeerInfo, PolicyRequest, PolicySubject, Range, Status, TargetProc, UserIdentity, Value, code,
 };
 use peal_sandbox::{Digest, Grants, Module, ModuleLimits, PolicyCall, Services};
 use peal_store::Filter;
@@ -71,6 +71,22 @@ fn load(audit: &AuditTrail, name: &str, kind: &str, limits: ModuleLimits) -> Mod
         },
     )
     .unwrap()
+}
+
+#[test]
+fn checked_job_control_is_named_as_such() {
+    for (extent, what) in [
+        (ControlExtent::Full, "job-control"),
+        (ControlExtent::Check, "job-control, checked only"),
+    ] {
+        let subject = JobControlSubject {
+            extent,
+            ..JobControlSubject::default()
+        };
+        let asked = request(PolicySubject::JobControl(subject));
+        let entry = DecisionEntry::new(1, asked, &support::granted());
+        assert_eq!(AuditEntry::Decision(entry).gist(None).what, what);
+    }
 }
 
 fn decide(audit: &AuditTrail, asked: PolicyRequest, verdict: &Verdict) {

@@ -1,10 +1,12 @@
 //! Typed requests for job control, and the directives that encode them (`PMIx_Job_control`, RFC
 //! "Job control and monitoring"). [`crate::job_control_result`] holds the results.
-use crate::{Client, ClientError, JobControlResult};
+use crate::{Client, ClientError, JobControlResult, call::Call};
 use peal_core::job_control::{
     CHECK, CheckpointMethod, Depth, GRACE, PREEMPT, RequestSelector, Subdirectories, TopDirectory,
 };
-use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, Proc, Text, Value, code, key};
+use peal_model::{
+    CommandCode, DataArray, Info, InfoFlags, Key, KeyName, Proc, Text, Value, code, key,
+};
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStrExt,
@@ -324,7 +326,8 @@ impl Client {
     }
 
     /// Asks the server whether it would carry out a request, which changes nothing. Policies decide as
-    /// for the request. [`JobControlResult::reached`] has the procs.
+    /// for the request. [`JobControlResult::reached`] has the procs, [`JobControlResult::reached_names`] the
+    /// requests or nodes.
     ///
     /// # Errors
     ///
@@ -341,7 +344,14 @@ impl Client {
             flags: InfoFlags::REQUIRED,
             ..Info::new(CHECK, Value::DataArray(directives))
         };
-        self.request_control(targets, &[check]).await
+        let result = self.request_control(targets, &[check]).await?;
+        // Another server has not understood the directive.
+        if !result.infos.iter().any(|info| info.key == CHECK) {
+            return Err(ClientError::UnfitAnswer {
+                call: Call(CommandCode::JobControl),
+            });
+        }
+        Ok(result)
     }
 
     async fn request_control(

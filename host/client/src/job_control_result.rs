@@ -37,6 +37,16 @@ impl JobControlResult {
             _ => Vec::new(),
         }
     }
+
+    /// Returns the names of the requests that a checked request would cancel, or of the nodes that it would
+    /// provision.
+    pub fn reached_names(&self) -> Vec<String> {
+        let Some(Value::DataArray(names)) = self.infos.value_of(CHECK) else {
+            return Vec::new();
+        };
+        let names = names.items().iter().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    }
 }
 
 /// Result of a request for one proc.

@@ -10,7 +10,9 @@ mod support;
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
-    job_control::{ControlUpcallId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
+    job_control::{
+        CHECK, ControlUpcallId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS,
+    },
     policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{Action, StateSettings, Upcall},
 };
@@ -578,6 +580,64 @@ fn own_requests_can_be_cancelled_before_they_go_too_far() {
     assert_eq!(
         answer(&stage.control(1, &[], &cancel_all())).0,
         code::PMIX_SUCCESS
+    );
+}
+
+/// The names of the requests that a checked request would reach.
+fn reached(actions: &[Action]) -> Vec<String> {
+    let infos = actions.iter().find_map(|action| match action {
+        Action::Reply {
+            reply: Reply::Infos { infos, .. },
+            ..
+        } => infos.value_of(CHECK),
+        _ => None,
+    });
+    let Some(Value::DataArray(names)) = infos else {
+        panic!("{actions:?}")
+    };
+    let names = names.items().iter().filter_map(Value::as_str);
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn checked_request_is_refused_like_the_request() {
+    let mut stage = Stage::new(StateSettings {
+        max_controls: 6,
+        ..StateSettings::default()
+    });
+    let check = |of: &[Info]| {
+        let directives = DataArray::infos(of.to_vec());
+        [Info::new(CHECK, Value::DataArray(directives))]
+    };
+    stage.control(0, &[], &[methods(&[by_event(-3500)])]);
+    let ckpt = |name: &str| [text(key::PMIX_JOB_CTRL_CHECKPOINT, name), named(name)];
+    stage.control(0, &[], &ckpt("a"));
+    stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("pause")]);
+    let before = stage.states(OWNER);
+    let taken = stage.control(0, &[], &check(&ckpt("a")));
+    assert_eq!(answer(&taken).0, code::PMIX_ERR_EXISTS);
+    assert_eq!(
+        answer(&stage.control(0, &[], &check(&ckpt("b")))).0,
+        code::PMIX_SUCCESS
+    );
+    let cancel = [Info::new(key::PMIX_JOB_CTRL_CANCEL, Value::String(None))];
+    let all = stage.control(0, &[], &check(&cancel));
+    assert_eq!(answer(&all).0, code::PMIX_ERR_PARTIAL_SUCCESS);
+    assert_eq!(reached(&all), ["a"]);
+    assert_eq!(
+        not_cancelled(&all),
+        ["pause: the request to pause was already sent to procs"]
+    );
+    let nodes = [text(key::PMIX_JOB_CTRL_PROVISION, "n[1-2]")];
+    let nobody = answer(&stage.control(0, &[], &nodes));
+    assert_ne!(nobody.0, code::PMIX_SUCCESS);
+    assert_eq!(answer(&stage.control(0, &[], &check(&nodes))), nobody);
+    assert_eq!(stage.states(OWNER), before);
+    stage.control(0, &[], &ckpt("b"));
+    assert_eq!(
+        answer(&stage.control(0, &[], &check(&ckpt("c")))).0,
+        code::PMIX_ERR_OUT_OF_RESOURCE,
+        "half of them are a user's"
     );
 }
 

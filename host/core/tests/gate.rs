@@ -12,7 +12,7 @@ mod support;
 use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
-    job_control::{ControlResult, JobAction},
+    job_control::{CHECK, ControlResult, JobAction},
     job_registration::LauncherJob,
     policy::{DecidedBy, DeniedVerdict, REASON, Verdict},
     server::{
@@ -21,8 +21,9 @@ use peal_core::{
     },
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Info, Infos, Nspace, PeerInfo, PolicySubject, Proc, Query, Range,
-    Rank, Reply, Request, Status, UserIdentity, Value, code, key,
+    ConnectionKind, ControlExtent, DataArray, Event, Hook, Info, Infos, JobControlSubject, Nspace,
+    PeerInfo, PolicySubject, Proc, Query, Range, Rank, Reply, Request, Status, UserIdentity, Value,
+    code, key,
 };
 use std::sync::Arc;
 use support::stage::Stage;
@@ -369,6 +370,33 @@ fn policies_see_foreign_and_unknown_targets_and_decide() {
         [code::PMIX_ERR_NOT_FOUND]
     );
     assert_eq!(stage.server.counts().decisions_awaited, 0);
+}
+
+#[test]
+fn policies_learn_extent_of_job_control() {
+    let mut stage = Stage::policed(&[Hook::JobControl]);
+    let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
+    let check = Value::DataArray(DataArray::infos([kill.clone()]));
+    for (directive, extent) in [
+        (kill.clone(), ControlExtent::Full),
+        (Info::new(CHECK, check), ControlExtent::Check),
+    ] {
+        let actions = stage.ask(
+            stage.peers[ALICE_0],
+            Request::JobControl {
+                targets: vec![proc("alice", 1)],
+                directives: vec![directive],
+            },
+        );
+        let [Action::Decide { request, .. }] = &actions[..] else {
+            panic!("{actions:?}")
+        };
+        let subject = JobControlSubject {
+            directives: vec![kill.clone()],
+            extent,
+        };
+        assert_eq!(request.subject, PolicySubject::JobControl(subject));
+    }
 }
 
 #[test]

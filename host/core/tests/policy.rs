@@ -35,7 +35,10 @@ fn note(text: &str) -> Info {
 fn job_control(owner: u32) -> Arc<PolicyRequest> {
     let directives = vec![note("directives as asked")];
     request(
-        PolicySubject::JobControl(JobControlSubject { directives }),
+        PolicySubject::JobControl(JobControlSubject {
+            directives,
+            ..JobControlSubject::default()
+        }),
         owner,
     )
 }
@@ -314,6 +317,7 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
     for subject in [
         PolicySubject::JobControl(JobControlSubject {
             directives: directives(),
+            ..JobControlSubject::default()
         }),
         PolicySubject::Registration(RegistrationSubject {
             codes: Vec::new(),

@@ -36,9 +36,9 @@ pub use cluster::{ClusterName, ClusterNameError, NodeName};
 pub use english::{counted, with_article};
 pub use event::{ChainResult, Event};
 pub use hook::{
-    Application, BuiltInRule, ConnectionKind, ConnectionSubject, EventSubject, GroupOperationKind,
-    GroupSubject, Hook, JobControlSubject, LogSubject, MonitorSubject, PeerInfo, PolicySubject,
-    ProvisionSubject, RegistrationSubject, SpawnSubject,
+    Application, BuiltInRule, ConnectionKind, ConnectionSubject, ControlExtent, EventSubject,
+    GroupOperationKind, GroupSubject, Hook, JobControlSubject, LogSubject, MonitorSubject,
+    PeerInfo, PolicySubject, ProvisionSubject, RegistrationSubject, SpawnSubject,
 };
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};

@@ -81,6 +81,7 @@ fn event_subject(infos: &[Info]) -> PolicySubject {
 fn job_control(directives: &[Info]) -> PolicySubject {
     PolicySubject::JobControl(JobControlSubject {
         directives: directives.to_vec(),
+        ..JobControlSubject::default()
     })
 }
 

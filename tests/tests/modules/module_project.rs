@@ -266,7 +266,10 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
         PolicySubject::Registration(RegistrationSubject::default()),
     ));
     let control = |directives| {
-        let subject = JobControlSubject { directives };
+        let subject = JobControlSubject {
+            directives,
+            ..JobControlSubject::default()
+        };
         decide(module, PolicySubject::JobControl(subject))
     };
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));

@@ -195,7 +195,10 @@ pub fn proc(nspace: &str, rank: u32) -> Proc {
 
 /// Returns a job-control request with these directives.
 pub fn job_control(directives: Vec<Info>) -> Arc<PolicyRequest> {
-    request(PolicySubject::JobControl(JobControlSubject { directives }))
+    request(PolicySubject::JobControl(JobControlSubject {
+        directives,
+        ..JobControlSubject::default()
+    }))
 }
 
 pub fn request(subject: PolicySubject) -> Arc<PolicyRequest> {

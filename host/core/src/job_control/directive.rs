@@ -1,7 +1,6 @@
 //! Types and bounds of single job-control directives.
 use super::{JobAction, JobControlError};
-use peal_model::{Info, KeyName, Value, key};
-use serde::{Deserialize, Serialize};
+use peal_model::{ControlExtent, Info, KeyName, Value, key};
 
 /// Key of a directive that preempts procs and names the action in the end: `pause`, `terminate` or
 /// `kill`. An extension of Peal, because in the Standard only a resource manager preempts.
@@ -10,18 +9,10 @@ pub const PREEMPT: KeyName = KeyName("peal.jctrl.preempt");
 pub const GRACE: KeyName = KeyName("peal.jctrl.grace");
 
 /// Key of the one directive of a request that is checked and not carried out: a `PMIX_DATA_ARRAY` with
-/// the directives of that request. A server that does not know the key sees no action in them. The reply
-/// of a request about procs has the key, too, with an array of the procs that it would reach.
+/// the directives of that request. A server that does not know the key sees no action in them. Its
+/// reply has the key, too, with an array of what the request would reach: of procs, or of the names of
+/// requests or nodes.
 pub const CHECK: KeyName = KeyName("peal.jctrl.check");
-
-/// Extent to which a request is carried out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum ControlExtent {
-    /// It is decided by policies, checked and carried out.
-    Full,
-    /// It is decided by policies and checked.
-    Check,
-}
 
 /// Directives of a request, and the extent to which it is carried out.
 #[derive(Clone, PartialEq, Debug)]

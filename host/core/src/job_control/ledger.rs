@@ -420,19 +420,13 @@ impl JobControlLedger {
         let entry = entry(name);
         // A denied request has ended already, so it takes no room from open ones.
         if entry.is_open() {
-            let open = || self.entries.values().filter(|other| other.is_open());
-            if open().any(|other| other.requestor == entry.requestor && other.name == entry.name) {
-                return Err(JobControlError::NameTaken(entry.name));
-            }
-            let uid = |entry: &LedgerEntry| entry.identity.map(|identity| identity.uid);
-            let own = open().filter(|other| uid(other) == uid(&entry)).count();
-            // Rounded up, so that a limit of one leaves each user able to make a request.
-            if self.open >= self.max || own >= self.max.div_ceil(2) {
-                if let Some(uid) = uid(&entry) {
-                    self.refusals.count(uid, Quota::JobControlRequests);
-                }
-                return Err(JobControlError::Full { max: self.max });
-            }
+            let uid = entry.identity.map(|identity| identity.uid);
+            self.check(&entry.requestor, uid, Some(&entry.name))
+                .inspect_err(|error| {
+                    if let (JobControlError::Full { .. }, Some(uid)) = (error, uid) {
+                        self.refusals.count(uid, Quota::JobControlRequests);
+                    }
+                })?;
             self.open += 1;
             self.timed.extend(entry.deadline().map(|at| (at, id)));
         }
@@ -441,6 +435,27 @@ impl JobControlLedger {
         self.entries.insert(id, entry);
         self.forget_oldest();
         Ok(id)
+    }
+
+    /// Checks that an open request of a user can be recorded under this name, or under a generated one.
+    pub(crate) fn check(
+        &self,
+        requestor: &Requestor,
+        uid: Option<u32>,
+        name: Option<&str>,
+    ) -> Result<(), JobControlError> {
+        let open = || self.entries.values().filter(|entry| entry.is_open());
+        let is_taken =
+            |name: &str| open().any(|entry| entry.requestor == *requestor && entry.name == name);
+        if let Some(name) = name.filter(|name| is_taken(name)) {
+            return Err(JobControlError::NameTaken(name.to_owned()));
+        }
+        let of_user = |entry: &&LedgerEntry| entry.identity.map(|identity| identity.uid) == uid;
+        // Rounded up, so that a limit of one leaves each user able to make a request.
+        if self.open >= self.max || open().filter(of_user).count() >= self.max.div_ceil(2) {
+            return Err(JobControlError::Full { max: self.max });
+        }
+        Ok(())
     }
 
     /// Adds the open requests of each user, and how often one was refused, to a report.

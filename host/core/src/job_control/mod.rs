@@ -23,7 +23,7 @@ pub(crate) use checkpoint::{Checkpoint, Trigger};
 pub use checkpoint_request::{CheckpointOrder, PreemptionOrder};
 pub use cleanup::{Cleanup, Depth, Subdirectories, TopDirectory};
 pub(crate) use directive::is_name;
-pub use directive::{CHECK, ControlExtent, ExtendedDirectives, GRACE, PREEMPT};
+pub use directive::{CHECK, ExtendedDirectives, GRACE, PREEMPT};
 pub use error::JobControlError;
 pub use ledger::{
     ControlId, ControlPart, ControlUpcallId, JobControlEnd, JobControlOperation, OPERATION,

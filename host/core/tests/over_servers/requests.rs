@@ -99,6 +99,7 @@ fn all_procs_of_a_job_are_controlled_wherever_they_are() {
     };
     let subject = JobControlSubject {
         directives: vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))],
+        ..JobControlSubject::default()
     };
     let PolicyRequest {
         requester,

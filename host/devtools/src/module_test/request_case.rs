@@ -258,6 +258,7 @@ impl SubjectWords {
             HookWord::JobControl => (
                 Some(PolicySubject::JobControl(JobControlSubject {
                     directives: mem::take(&mut self.directives),
+                    ..JobControlSubject::default()
                 })),
                 "job control has targets and directives only",
             ),

@@ -9,6 +9,25 @@ use serde::{Deserialize, Serialize};
 pub struct JobControlSubject {
     /// Directives.
     pub directives: Vec<Info>,
+    /// Extent, of which records of older releases have none.
+    #[serde(default, skip_serializing_if = "ControlExtent::is_full")]
+    pub extent: ControlExtent,
+}
+
+/// Extent to which a job-control request is carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum ControlExtent {
+    /// It is decided by policies, checked and carried out.
+    #[default]
+    Full,
+    /// It is decided by policies and checked.
+    Check,
+}
+
+impl ControlExtent {
+    fn is_full(&self) -> bool {
+        *self == ControlExtent::Full
+    }
 }
 
 impl HookSubject for JobControlSubject {
@@ -21,7 +40,11 @@ impl HookSubject for JobControlSubject {
     }
 
     fn summary(&self, targets: usize) -> String {
-        format!("job control of {}", counted(targets, "target"))
+        let control = format!("job control of {}", counted(targets, "target"));
+        match self.extent {
+            ControlExtent::Full => control,
+            ControlExtent::Check => format!("check of {control}"),
+        }
     }
 
     fn directives(&self) -> &[Info] {

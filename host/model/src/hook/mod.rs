@@ -20,7 +20,7 @@ pub use self::{
     connection::{ConnectionKind, ConnectionSubject, PeerInfo},
     event::EventSubject,
     group::{GroupOperationKind, GroupSubject},
-    job_control::JobControlSubject,
+    job_control::{ControlExtent, JobControlSubject},
     log::LogSubject,
     monitor::MonitorSubject,
     provision::ProvisionSubject,

@@ -24,7 +24,7 @@ pub(super) use checkpoints::PlannedCheckpoint;
 pub(super) use for_servers::{ServerOrder, ServerOrderStart};
 use peal_model::{
     DataArray, Event, Info, Infos, LogRequest, Nspace, Proc, Query, Range, Reply, Size, Status,
-    UserIdentity, Value, code, key,
+    Text, UserIdentity, Value, code, key,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -102,16 +102,35 @@ impl JobControlRequests {
         Ok(actions)
     }
 
-    /// Checks a cancellation. Returns infos about the requests that can no longer be cancelled.
+    /// Checks a cancellation. Returns its status, the names of the requests that it would end, and infos
+    /// about those that can no longer be cancelled.
     pub(super) fn check_cancel(
         &self,
         clients: &ClientTable,
         by: &ControlRequester,
         which: &RequestSelector,
-    ) -> Result<Vec<Info>, JobControlError> {
+    ) -> Result<(Status, Vec<Text>, Vec<Info>), JobControlError> {
         let requestor = requestor(clients, by);
         let cancellation = self.ledger.cancellable(&requestor, which)?;
-        Ok(cancellation.committed)
+        let free = cancellation.free.iter();
+        let names = free.filter_map(|id| Some(self.ledger.get(*id)?.name.as_str().into()));
+        Ok((
+            cancellation.status(),
+            names.collect(),
+            cancellation.committed,
+        ))
+    }
+
+    /// Checks that the ledger would record a request.
+    pub(super) fn check_record(
+        &self,
+        clients: &ClientTable,
+        given: &ControlContext,
+    ) -> Result<(), JobControlError> {
+        let ControlContext { by, name, .. } = given;
+        let uid = by.identity.map(|identity| identity.uid);
+        self.ledger
+            .check(&requestor(clients, by), uid, name.as_deref())
     }
 
     /// Records a denied request in the ledger.
@@ -149,18 +168,10 @@ impl JobControlRequests {
         by: &ControlRequester,
         declaration: Declaration,
     ) -> Result<(), JobControlError> {
-        // Nothing is declared, so it does not matter whether the requester is a known proc.
-        if declaration.is_empty() {
-            return Ok(());
+        if let Some(proc) = declarant(clients, by, &declaration)? {
+            self.declared.declare(proc, declaration);
         }
-        match &by.requester {
-            Some(proc) if clients.life(proc).is_some() => {
-                self.declared.declare(proc, declaration);
-                Ok(())
-            }
-            Some(proc) => Err(JobControlError::NoProc(proc.clone())),
-            None => Err(JobControlError::NoTargets),
-        }
+        Ok(())
     }
 
     /// Returns what the procs of a job have declared to this server.
@@ -586,6 +597,23 @@ pub(super) fn operation(
         }
         // Both are done at once, so the ledger has nothing to keep.
         RequestedAction::Cancel(_) | RequestedAction::Declare { .. } => None,
+    }
+}
+
+/// Returns the proc that declares something; `None` if nothing is declared.
+pub(super) fn declarant<'a>(
+    clients: &ClientTable,
+    by: &'a ControlRequester,
+    declaration: &Declaration,
+) -> Result<Option<&'a Proc>, JobControlError> {
+    // Nothing is declared, so it does not matter whether the requester is a known proc.
+    if declaration.is_empty() {
+        return Ok(None);
+    }
+    match &by.requester {
+        Some(proc) if clients.life(proc).is_some() => Ok(Some(proc)),
+        Some(proc) => Err(JobControlError::NoProc(proc.clone())),
+        None => Err(JobControlError::NoTargets),
     }
 }
 

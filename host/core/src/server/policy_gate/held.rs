@@ -2,7 +2,7 @@
 use super::{DecisionId, denial::DenialRecipient, groups::GatedGroupCall};
 use crate::{
     decision_limits::{DecisionLimit, DecisionLimits, DecisionLoad, DecisionUser},
-    job_control::{ControlExtent, ControlId, JobControlOperation},
+    job_control::{ControlId, JobControlOperation},
     quota::{Quota, QuotaReport},
     server::{
         Action, PeerId, RequestId, StateSettings, Upcall,
@@ -13,7 +13,8 @@ use crate::{
     user_scope::UserScope,
 };
 use peal_model::{
-    App, Event, Hook, Info, LogRequest, Nspace, Proc, Request, Status, UnixGroup, UserIdentity,
+    App, ControlExtent, Event, Hook, Info, LogRequest, Nspace, Proc, Request, Status, UnixGroup,
+    UserIdentity,
 };
 use serde::{Deserialize, Serialize};
 use std::{

@@ -9,17 +9,19 @@ use crate::server::control::JobControlRequests;
 use crate::{
     defaults::{self, RuleRequest},
     job_control::{
-        CHECK, Cleanup, ControlExtent, ControlId, ExtendedDirectives, JobControlError,
-        JobControlOperation, ParsedJobControl, RequestStage, RequestedAction, nodes,
+        CHECK, Cleanup, ControlId, ExtendedDirectives, JobControlError, JobControlOperation,
+        ParsedJobControl, RequestStage, RequestedAction, nodes,
     },
-    policy::{self, DeniedVerdict},
+    policy,
     server::{
         Action, ServerContext, ServerState, Upcall,
         control::{self, ControlContext, ControlRequester, reply_infos},
     },
     targets::ResolvedTargets,
 };
-use peal_model::{DataArray, Hook, Info, PolicySubject, Proc, ProvisionSubject, Value, code};
+use peal_model::{
+    ControlExtent, DataArray, Hook, Info, PolicySubject, Proc, ProvisionSubject, Value, code,
+};
 
 /// Maximum number of nodes in one request.
 const MAX_NODES: usize = 10_000;
@@ -66,8 +68,7 @@ impl ServerState {
             directives,
         };
         if extent == ControlExtent::Check {
-            let infos = self.check_control(&given.by, wanted)?;
-            return Ok(vec![reply_infos(given.by.to, code::PMIX_SUCCESS, infos)]);
+            return self.check_control(&given, wanted);
         }
         match wanted {
             RequestedAction::Operate { operation, targets } => {
@@ -99,13 +100,14 @@ impl ServerState {
         }
     }
 
-    /// Checks a request without carrying it out. Returns the infos of the reply.
+    /// Checks a request without carrying it out. The reply has what the request would reach.
     fn check_control(
         &self,
-        by: &ControlRequester,
+        given: &ControlContext,
         wanted: RequestedAction,
-    ) -> Result<Vec<Info>, JobControlError> {
-        match wanted {
+    ) -> Result<Vec<Action>, JobControlError> {
+        let by = &given.by;
+        let (status, reached, mut infos) = match wanted {
             RequestedAction::Operate { operation, targets } => {
                 let is_planned = !matches!(operation, JobControlOperation::Act(_));
                 // Servers plan the checkpoints of their own procs.
@@ -113,19 +115,37 @@ impl ServerState {
                     let ctx = ServerContext::new(&self.clients, &self.settings);
                     self.controls.plan(ctx, &operation, &targets.local, by.at)?;
                 }
+                self.controls.check_record(&self.clients, given)?;
                 let procs = DataArray::procs(targets.all());
-                Ok(vec![Info::new(CHECK, Value::DataArray(procs))])
+                (code::PMIX_SUCCESS, procs, Vec::new())
             }
-            RequestedAction::Provision { nodes, .. } => {
-                nodes::expand(&nodes, MAX_NODES)?;
-                Ok(Vec::new())
+            RequestedAction::Provision { nodes, image } => {
+                let nodes = nodes::expand(&nodes, MAX_NODES)?;
+                let names = DataArray::strings(nodes.iter().map(|node| node.as_str().into()));
+                let subject = provision_subject(given, nodes, image);
+                if let Some(denied) = self.no_provisioner(by, &subject) {
+                    return Ok(denied);
+                }
+                self.controls.check_record(&self.clients, given)?;
+                (code::PMIX_SUCCESS, names, Vec::new())
             }
-            RequestedAction::Cancel(which) => self.controls.check_cancel(&self.clients, by, &which),
-            RequestedAction::Declare { cleanup, .. } => {
+            RequestedAction::Cancel(which) => {
+                let (status, names, committed) =
+                    self.controls.check_cancel(&self.clients, by, &which)?;
+                (status, DataArray::strings(names), committed)
+            }
+            RequestedAction::Declare {
+                declaration,
+                cleanup,
+            } => {
                 let cleanup = cleanup.map(|cleanup| cleanup_upcall(by, cleanup));
-                cleanup.transpose().map(|_| Vec::new())
+                cleanup.transpose()?;
+                control::declarant(&self.clients, by, &declaration)?;
+                (code::PMIX_SUCCESS, DataArray::procs([]), Vec::new())
             }
-        }
+        };
+        infos.push(Info::new(CHECK, Value::DataArray(reached)));
+        Ok(vec![reply_infos(by.to, status, infos)])
     }
 
     /// Begins an operation on procs.
@@ -159,15 +179,9 @@ impl ServerState {
         // A malformed description is refused before any policy is called.
         let nodes = nodes::expand(&description, MAX_NODES)?;
         let by = given.by.clone();
-        let subject = PolicySubject::Provision(ProvisionSubject {
-            nodes,
-            image: image.clone(),
-            directives: given.directives.clone(),
-        });
+        let subject = provision_subject(&given, nodes, image.clone());
         if let Some(denied) = self.no_provisioner(&by, &subject) {
-            let reply = DenialReply::Infos(by.to);
-            let recipient = DenialRecipient::new(Hook::Provision, by.requester, by.identity, reply);
-            return Ok(deny(recipient, denied));
+            return Ok(denied);
         }
         let operation = JobControlOperation::Provision {
             nodes: description,
@@ -204,12 +218,12 @@ impl ServerState {
         self.hold_for_policies(request, recipient, GatedOperation::Provision(id))
     }
 
-    /// Returns the denial if no policy provides nodes and the default denies.
+    /// Denies a request if no policy provides nodes and the default denies.
     fn no_provisioner(
         &self,
         by: &ControlRequester,
         subject: &PolicySubject,
-    ) -> Option<DeniedVerdict> {
+    ) -> Option<Vec<Action>> {
         if self.gate.is_policed(Hook::Provision) {
             return None;
         }
@@ -222,10 +236,24 @@ impl ServerState {
             rule: subject.rule(),
         };
         let default = self.settings.defaults.of(Hook::Provision);
-        defaults::decide(default, &case)
-            .err()
-            .map(DeniedVerdict::from)
+        let denied = defaults::decide(default, &case).err()?;
+        let reply = DenialReply::Infos(by.to);
+        let recipient =
+            DenialRecipient::new(Hook::Provision, by.requester.clone(), by.identity, reply);
+        Some(deny(recipient, denied.into()))
     }
+}
+
+fn provision_subject(
+    given: &ControlContext,
+    nodes: Vec<String>,
+    image: Option<String>,
+) -> PolicySubject {
+    PolicySubject::Provision(ProvisionSubject {
+        nodes,
+        image,
+        directives: given.directives.clone(),
+    })
 }
 
 /// Returns the upcall that registers files for removal. It needs a proc in whose name it is made and

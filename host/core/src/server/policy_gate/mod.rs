@@ -28,12 +28,12 @@ use super::{
 use crate::{
     MonotonicTime,
     defaults::{self, HookDefault, RuleRequest},
-    job_control::{ControlExtent, ExtendedDirectives},
+    job_control::ExtendedDirectives,
     policy::{self, DecidedBy, DeniedVerdict, Verdict},
     user_scope::UserScope,
 };
 use peal_model::{
-    App, Application, BuiltInRule, ConnectionKind, ConnectionSubject, Hook, Info,
+    App, Application, BuiltInRule, ConnectionKind, ConnectionSubject, ControlExtent, Hook, Info,
     JobControlSubject, LogRequest, LogSubject, MonitorSubject, Nspace, PeerInfo, PolicyRequest,
     PolicySubject, Proc, Request, SpawnSubject, UnixGroup, UserIdentity, Value, key,
 };
@@ -184,11 +184,11 @@ impl ServerState {
                     targets,
                     directives,
                 } => {
-                    // Policies see and amend the directives that are checked; the extent stays.
+                    // Policies amend the directives that are checked; the extent stays.
                     let ExtendedDirectives { extent, directives } = directives.into();
                     let operation = control::operation(&self.clients, &by, &targets, &directives);
                     (
-                        PolicySubject::JobControl(JobControlSubject { directives }),
+                        PolicySubject::JobControl(JobControlSubject { directives, extent }),
                         GatedOperation::Control {
                             by,
                             targets,
@@ -217,6 +217,7 @@ impl ServerState {
                 request => (
                     PolicySubject::JobControl(JobControlSubject {
                         directives: vec![terminate()],
+                        ..JobControlSubject::default()
                     }),
                     GatedOperation::Abort {
                         to,

@@ -135,6 +135,7 @@ impl ServerState {
         }
         let subject = PolicySubject::JobControl(JobControlSubject {
             directives: work.directives(),
+            ..JobControlSubject::default()
         });
         let order = ServerOrder {
             reply,
