@@ -3,8 +3,9 @@
 use super::{
     access::{AdminAccess, Caller},
     activity_watcher::ActivityWatcher,
-    dispatch::{AdminDispatcher, AdminJob, AdminParts, AdminResult, AfterReply, ProcessCommand},
+    dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
     protocol::{AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
+    registered_jobs::AdminJob,
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
     watcher_shares::WatcherKind,

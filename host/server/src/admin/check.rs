@@ -1,8 +1,9 @@
 //! Checks of requests that change something: what they would do now, without doing it.
 use super::{
     access::Caller,
-    dispatch::{AdminDispatcher, ProcessCommand, STOPPED, require_idle},
+    dispatch::{AdminDispatcher, ProcessCommand, STOPPED},
     protocol::{AdminReply, AdminRequest},
+    registered_jobs::require_idle,
 };
 use crate::handle::AddJobError;
 use peal_core::job::JobProgress;

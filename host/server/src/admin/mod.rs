@@ -18,6 +18,7 @@ mod dispatch;
 mod modules;
 mod protocol;
 mod quotas;
+mod registered_jobs;
 mod socket;
 mod watch;
 mod watched_event;
@@ -39,7 +40,7 @@ pub use cluster_modules::{
     ClusterAbandoned, ClusterModuleCall, ClusterModuleList, ClusterNodeModules, ClusterNodeState,
     ClusterRollout, ClusterRolloutStage, ClusterSetStatus, NewClusterSet,
 };
-pub use dispatch::{AdminJob, AdminParts, JobRegistrar, ProcessCommand, SuccessorOrigin};
+pub use dispatch::{AdminParts, JobRegistrar, ProcessCommand, SuccessorOrigin};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,
@@ -50,6 +51,7 @@ pub use protocol::{
     ServerStatus, Trouble, TroubleKind,
 };
 pub use quotas::{ResourceLimits, ResourceUse, UserQuotas, UserResources};
+pub use registered_jobs::AdminJob;
 pub use socket::{SocketClaim, SocketError};
 pub use watched_event::json_value;
 pub use watched_event::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};
