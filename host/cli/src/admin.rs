@@ -139,7 +139,7 @@ pub fn end(args: ShutdownArgs, call: AdminRequest) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if confirm.ask(|| described(at.clone(), &verb))? == UserConsent::Declined {
-        return Ok(confirm::declined());
+        return Ok(confirm::report_declined());
     }
     let (reply, answers) = request(at, &call)?;
     match reply {

@@ -4,7 +4,7 @@ use crate::{
     admin,
     args::{ChainShow, OutputFormat, ServerArgs},
     listing::names,
-    output, users,
+    output, plain, users,
 };
 use anyhow::Result;
 use peal_core::{
@@ -301,8 +301,7 @@ fn write(out: &mut impl Write, rows: &[Row<'_>]) -> io::Result<()> {
             let position = row
                 .position
                 .map_or("-".to_owned(), |position| position.to_string());
-            let owner = users::owner(&ChainOwner::from(&row.owner));
-            let owner = owner.escape_debug().to_string();
+            let owner = plain(&users::owner(&ChainOwner::from(&row.owner)));
             let name = format!("{:?}", row.handler.name);
             let module = format!("module {:?}", row.handler.module);
             [position, owner, name, module, row.stands(), row.remarks()]

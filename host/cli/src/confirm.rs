@@ -1,6 +1,6 @@
 //! Confirmation of what cannot be undone, on terminals.
 use crate::args::ConfirmArgs;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::{
     io::{self, BufRead, IsTerminal, Write},
     process::ExitCode,
@@ -21,13 +21,17 @@ impl ConfirmArgs {
     ///
     /// # Errors
     ///
-    /// Fails if `what` fails, or if the terminal cannot be read.
+    /// Fails if `what` fails, if the question could not be read on a terminal, or if the terminal cannot be
+    /// read.
     pub fn ask(self, what: impl FnOnce() -> Result<String>) -> Result<UserConsent> {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(UserConsent::Given);
         }
-        let question = format!("{}? [y/N] ", what()?);
         let mut out = io::stderr();
+        if !out.is_terminal() {
+            bail!("standard error is no terminal on which to confirm this; --yes confirms it");
+        }
+        let question = format!("{}? [y/N] ", what()?);
         out.write_all(question.as_bytes())
             .and_then(|()| out.flush())?;
         let mut answer = String::new();
@@ -44,7 +48,7 @@ fn consent_in(answer: &str) -> UserConsent {
 }
 
 /// Says that nothing was done, and returns the exit status.
-pub fn declined() -> ExitCode {
+pub fn report_declined() -> ExitCode {
     crate::print_line("nothing was done");
     ExitCode::from(DECLINED)
 }

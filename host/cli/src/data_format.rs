@@ -10,7 +10,7 @@ impl DataFormat {
     pub fn document(self, value: &impl Serialize) -> Result<String> {
         match self {
             DataFormat::Json => Ok(escaped(&serde_json::to_string_pretty(value)?) + "\n"),
-            DataFormat::Yaml => yaml(value),
+            DataFormat::Yaml => to_yaml(value),
         }
     }
 
@@ -18,7 +18,7 @@ impl DataFormat {
     pub fn record(self, value: &impl Serialize) -> Result<String> {
         match self {
             DataFormat::Json => Ok(escaped(&serde_json::to_string(value)?) + "\n"),
-            DataFormat::Yaml => Ok(format!("---\n{}", yaml(value)?)),
+            DataFormat::Yaml => Ok(format!("---\n{}", to_yaml(value)?)),
         }
     }
 }
@@ -38,7 +38,7 @@ fn escaped(json: &str) -> String {
     text
 }
 
-fn yaml(value: &impl Serialize) -> Result<String> {
+fn to_yaml(value: &impl Serialize) -> Result<String> {
     // By way of JSON: some values, such as enums, have another form in YAML.
     let value = serde_json::to_value(value)?;
     // Strings stay on one line with their control characters escaped, as in JSON.
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_look_like_other_values_are_quoted_in_yaml() {
+    fn ambiguous_texts_are_quoted_in_yaml() {
         for text in [
             "no",
             "on",

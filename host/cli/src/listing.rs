@@ -2,9 +2,9 @@
 use crate::{
     args::OutputFormat,
     plain,
+    sort_value::{SortDirection, SortKey, SortValue},
     table::{Side, lines},
 };
-use std::cmp::Ordering;
 
 /// Placeholder for a missing or unknown value.
 pub const NONE: &str = "-";
@@ -14,7 +14,7 @@ pub struct ListColumn<T> {
     /// Head of the column.
     name: &'static str,
     extent: ColumnExtent,
-    content: ColumnContent<T>,
+    content: CellSource<T>,
 }
 
 /// Tables that have a column.
@@ -29,9 +29,11 @@ enum ColumnExtent {
 }
 
 /// Content of the cells of a column, and the order by it.
-enum ColumnContent<T> {
+enum CellSource<T> {
     /// Texts, in their order.
     Text(fn(&T) -> String),
+    /// Texts, if an item has one.
+    OptionalText(fn(&T) -> Option<String>),
     /// Numbers, if an item has one, and their form.
     Number {
         number: fn(&T) -> Option<f64>,
@@ -50,7 +52,19 @@ impl<T> ListColumn<T> {
         ListColumn {
             name,
             extent: ColumnExtent::Usual,
-            content: ColumnContent::Text(cell),
+            content: CellSource::Text(cell),
+        }
+    }
+
+    /// Creates a column of texts that items may lack.
+    pub const fn optional_text(
+        name: &'static str,
+        cell: fn(&T) -> Option<String>,
+    ) -> ListColumn<T> {
+        ListColumn {
+            name,
+            extent: ColumnExtent::Usual,
+            content: CellSource::OptionalText(cell),
         }
     }
 
@@ -63,7 +77,7 @@ impl<T> ListColumn<T> {
         ListColumn {
             name,
             extent: ColumnExtent::Usual,
-            content: ColumnContent::Number { number, shown },
+            content: CellSource::Number { number, shown },
         }
     }
 
@@ -76,7 +90,7 @@ impl<T> ListColumn<T> {
         ListColumn {
             name,
             extent: ColumnExtent::Usual,
-            content: ColumnContent::NumberedText { cell, number },
+            content: CellSource::NumberedText { cell, number },
         }
     }
 
@@ -101,29 +115,28 @@ impl<T> ListColumn<T> {
         self.name.replace(' ', "-")
     }
 
-    fn cell(&self, item: &T) -> String {
+    /// Returns the text of an item; `None` if it has none.
+    fn cell(&self, item: &T) -> Option<String> {
         match self.content {
-            ColumnContent::Text(cell) | ColumnContent::NumberedText { cell, .. } => cell(item),
-            ColumnContent::Number { number, shown } => {
-                number(item).map_or_else(|| NONE.to_owned(), shown)
-            }
+            CellSource::Text(cell) | CellSource::NumberedText { cell, .. } => Some(cell(item)),
+            CellSource::OptionalText(cell) => cell(item),
+            CellSource::Number { number, shown } => number(item).map(shown),
         }
     }
 
     fn side(&self) -> Side {
         match self.content {
-            ColumnContent::Text(_) => Side::Left,
-            ColumnContent::Number { .. } | ColumnContent::NumberedText { .. } => Side::Right,
+            CellSource::Text(_) | CellSource::OptionalText(_) => Side::Left,
+            CellSource::Number { .. } | CellSource::NumberedText { .. } => Side::Right,
         }
     }
 
-    fn compare(&self, one: &T, other: &T) -> Ordering {
+    fn value(&self, item: &T) -> Option<SortValue> {
         match self.content {
-            ColumnContent::Text(cell) => cell(one).cmp(&cell(other)),
-            ColumnContent::Number { number, .. } | ColumnContent::NumberedText { number, .. } => {
-                // A number that is not known sorts before all others.
-                let [one, other] = [one, other].map(|item| number(item).unwrap_or(f64::MIN));
-                one.total_cmp(&other)
+            CellSource::Text(cell) => Some(SortValue::Text(cell(item))),
+            CellSource::OptionalText(cell) => cell(item).map(SortValue::Text),
+            CellSource::Number { number, .. } | CellSource::NumberedText { number, .. } => {
+                number(item).map(SortValue::Number)
             }
         }
     }
@@ -143,13 +156,6 @@ pub struct ListOrder {
     /// Name of the column on the command line.
     column: String,
     direction: SortDirection,
-}
-
-/// Direction of an order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum SortDirection {
-    Ascending,
-    Descending,
 }
 
 impl ListOrder {
@@ -176,20 +182,17 @@ impl ListOrder {
         })
     }
 
-    /// Compares two items.
-    pub fn compare<T: ListItem>(&self, one: &T, other: &T) -> Ordering {
+    /// Returns the key by which an item is sorted.
+    pub fn key<T: ListItem>(&self, item: &T) -> SortKey {
         let mut columns = T::COLUMNS.iter();
         let column = columns.find(|column| column.option_name() == self.column);
-        let ordering = column.map_or(Ordering::Equal, |column| column.compare(one, other));
-        match self.direction {
-            SortDirection::Ascending => ordering,
-            SortDirection::Descending => ordering.reverse(),
-        }
+        let value = column.and_then(|column| column.value(item));
+        self.direction.key(value)
     }
 
     /// Sorts items. Equal ones keep their order.
     pub fn sort<T: ListItem>(&self, items: &mut [T]) {
-        items.sort_by(|one, other| self.compare(one, other));
+        items.sort_by_cached_key(|item| self.key(item));
     }
 }
 
@@ -228,11 +231,12 @@ pub fn listed<T: ListItem>(items: &[T], format: OutputFormat) -> String {
     let is_shown = |column: &&ListColumn<T>| match column.extent {
         ColumnExtent::Usual => true,
         ColumnExtent::Wide => format == OutputFormat::Wide,
-        ColumnExtent::Given => items.iter().any(|item| column.cell(item) != NONE),
+        ColumnExtent::Given => items.iter().any(|item| column.cell(item).is_some()),
     };
     let columns: Vec<&ListColumn<T>> = T::COLUMNS.iter().filter(is_shown).collect();
     let head: Vec<(&str, Side)> = columns.iter().map(|of| (of.name, of.side())).collect();
-    let row = |item: &T| columns.iter().map(|of| of.cell(item)).collect();
+    let cell = |of: &&ListColumn<T>, item: &T| of.cell(item).unwrap_or_else(|| NONE.to_owned());
+    let row = |item: &T| columns.iter().map(|of| cell(of, item)).collect();
     lines(&head, items.iter().map(row))
 }
 
@@ -252,7 +256,7 @@ mod tests {
         const COLUMNS: &'static [ListColumn<Sample>] = &[
             ListColumn::<Sample>::text("name", |of| of.0.to_owned()),
             ListColumn::<Sample>::number("cpu time", |of| of.1, |of| of.to_string()),
-            ListColumn::<Sample>::text("given", |_| NONE.to_owned()).if_given(),
+            ListColumn::<Sample>::optional_text("given", |_| None).if_given(),
             ListColumn::<Sample>::text("more", |_| "x".to_owned()).wide(),
         ];
     }

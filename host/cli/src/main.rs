@@ -40,6 +40,7 @@ mod run;
 mod serve;
 mod server_signals;
 mod service_manager;
+mod sort_value;
 mod stats;
 mod stdin;
 mod successor;
@@ -152,12 +153,17 @@ fn print_line(text: &str) {
     let _ = messages::StandardErrorWriter.write_all(lines.as_bytes());
 }
 
-/// Escapes the control characters of a text, which could end a line or move the cursor.
+/// Escapes the characters of a text that could end a line, move the cursor or turn the direction of a text
+/// around.
 fn plain(text: &str) -> String {
+    let is_harmful = |of: char| {
+        of.is_control()
+            || matches!(of, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
     text.chars()
         .flat_map(|of| {
-            if of.is_control() {
-                of.escape_debug().collect::<Vec<_>>()
+            if is_harmful(of) {
+                of.escape_default().collect::<Vec<_>>()
             } else {
                 vec![of]
             }

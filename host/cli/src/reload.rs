@@ -3,7 +3,7 @@
 use crate::{
     admin,
     args::{ConfigArgs, ReloadArgs},
-    config, confinement,
+    config, confinement, module,
     trace::{self, FilterSource},
     troubles::Troubles,
 };
@@ -75,21 +75,14 @@ impl ReloadableConfig {
             }
             _ => None,
         };
-        // The signature rules apply at once, to these modules already. The other settings, such as
+        // The signature rules apply to these modules already. The other settings, such as
         // those of the store, stay as they were at the start.
         let config = Config {
             modules: wanted.modules.clone(),
             ..self.current.clone()
         };
-        let rules = self.deployer.check_by(config.modules.clone());
-        let deployed = match self.deployer.configure(new.modules, &config, prompt).await {
-            Ok(deployed) => deployed,
-            Err(refused) => {
-                // A refused configuration changes nothing, so the old rules apply again.
-                self.deployer.check_by(rules);
-                return Err(refused.into());
-            }
-        };
+        let configured = self.deployer.configure(new.modules, &config, prompt);
+        let deployed = configured.await?;
         let refused = self.deployer.refused_users();
         let mut reloaded = ReloadReport {
             modules: deployed.changes,
@@ -135,13 +128,10 @@ impl ReloadableConfig {
             modules: new.config.modules.clone(),
             ..self.current.clone()
         };
-        let rules = self.deployer.check_by(config.modules.clone());
         let checked = self
             .deployer
             .check_configuration(new.modules, &config)
-            .await;
-        self.deployer.check_by(rules);
-        let checked = checked?;
+            .await?;
         let mut report = ReloadReport {
             modules: checked.deployed.changes,
             refused: self.deployer.refused_users(),
@@ -260,26 +250,36 @@ pub fn request(args: ReloadArgs) -> Result<ExitCode> {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();
+    let [has_changed, will_change, is_fetched, nothing] = if dry_run.dry_run {
+        [
+            "would change",
+            "would change",
+            "would be fetched from its registry",
+            "would change nothing",
+        ]
+    } else {
+        [
+            "has changed",
+            "will change",
+            "is fetched from its registry; `peal module list` shows its state",
+            "nothing has changed",
+        ]
+    };
     for key in &reloaded.applied {
-        writeln!(out, "{key} has changed")?;
+        writeln!(out, "{key} {has_changed}")?;
     }
-    for change in &reloaded.modules {
-        writeln!(out, "{change}")?;
-    }
+    module::write_changes(&mut out, &reloaded.modules, dry_run)?;
     for key in &reloaded.needs_restart {
-        writeln!(out, "{key} will change at the next start")?;
+        writeln!(out, "{key} {will_change} at the next start")?;
     }
     for refused in &reloaded.refused {
         writeln!(out, "{refused}")?;
     }
     for name in &reloaded.fetching {
-        writeln!(
-            out,
-            "module {name} is fetched from its registry; `peal module list` shows its state"
-        )?;
+        writeln!(out, "module {name} {is_fetched}")?;
     }
     if reloaded.is_unchanged() && reloaded.fetching.is_empty() {
-        writeln!(out, "nothing has changed")?;
+        writeln!(out, "{nothing}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

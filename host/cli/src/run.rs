@@ -5,7 +5,7 @@ use crate::{
     interrupts::{Interrupts, UserSignal},
     job_guard::JobGuard,
     node::{self, LocalServer, PreparedServer},
-    stdin, transcript,
+    plain, stdin, transcript,
 };
 use anyhow::{Context, Result};
 use peal_config::{Config, SettingOverride};
@@ -311,7 +311,7 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
                     "rank {}{} aborted the job: {}",
                     proc.rank,
                     which(proc),
-                    message.escape_debug()
+                    plain(message)
                 ));
             } else if let Some((proc, how)) = &end.first_abnormal {
                 // Status zero does not show that this exit is abnormal.

@@ -623,9 +623,15 @@ async fn supervise(
                 let _ = reply.send(checked.map_err(|error| crate::error_text(&error)));
             }
             ProcessCommand::CheckModule { call, reply } => {
-                let checked = reloading.deployer.check(&call).await;
-                let checked = checked.map(AdminReply::Deployed);
-                let _ = reply.send(checked.map_err(|refused| refused.to_string()));
+                let checked = match (call, &modules) {
+                    (ModuleCall::Cluster { call }, Some(modules)) => modules.check(call),
+                    (call, _) => {
+                        let checked = reloading.deployer.check(&call).await;
+                        let checked = checked.map(AdminReply::Deployed);
+                        checked.map_err(|refused| refused.to_string())
+                    }
+                };
+                let _ = reply.send(checked);
             }
             ProcessCommand::Jobs(reply) => {
                 reloading.follow_jobs().await;

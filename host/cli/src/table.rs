@@ -53,12 +53,12 @@ mod tests {
     fn columns_are_as_wide_as_needed_and_names_do_no_harm() {
         let rows = [
             ["a\n\u{1b}[2J".to_owned(), "5".to_owned()],
-            ["b".to_owned(), "1000".to_owned()],
+            ["b\u{202e}".to_owned(), "1000".to_owned()],
         ];
         let text = table([("name", Side::Left), ("n", Side::Right)], &rows);
         assert_eq!(
             text,
-            "name             n\na\\n\\u{1b}[2J     5\nb             1000\n"
+            "name             n\na\\n\\u{1b}[2J     5\nb\\u{202e}     1000\n"
         );
     }
 }

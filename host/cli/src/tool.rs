@@ -10,6 +10,9 @@ use tokio::time::timeout;
 /// Time limit of an answer of one of several servers.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
+/// Reason of a server that is left out at that limit.
+const NO_ANSWER: &str = "no answer in time";
+
 /// Time limit of the disconnect at the end.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -38,43 +41,54 @@ pub async fn attach(settings: ToolSettings) -> Result<Tool> {
     Err(explained(error, &places).await)
 }
 
-/// Tools at servers of this user.
-pub struct AttachedTools {
-    /// One tool for each server.
-    pub tools: Vec<Tool>,
-    /// Servers without one, each with the reason in a line.
-    pub left_out: Vec<String>,
+/// Servers that a user means.
+pub enum MeantServers {
+    /// One, with a tool at it.
+    One(Box<Tool>),
+    /// Several, of which none is named.
+    Several(Vec<AvailableServer>),
 }
 
-impl AttachedTools {
-    /// Prints the servers that are left out.
-    pub fn report(self) -> Vec<Tool> {
-        for reason in &self.left_out {
-            crate::print_line(&format!("left out: {reason}"));
+/// Attaches to the chosen server. If none is named and there are several, returns these.
+pub async fn meant_servers(settings: &ToolSettings) -> Result<MeantServers> {
+    match Tool::init(settings.clone()).await {
+        Ok(tool) => Ok(MeantServers::One(Box::new(tool))),
+        Err(ClientError::SeveralServers { .. }) if settings.attach == AttachTarget::Any => {
+            let servers = running_servers(&settings.places).await;
+            Ok(MeantServers::Several(servers))
         }
-        self.tools
+        Err(error) => Err(explained(error, &settings.places).await),
     }
 }
 
-/// Attaches to the chosen server; to all servers if none is named and there are several.
+/// Tools at servers of this user.
+pub struct AttachedTools {
+    /// One tool for each server.
+    tools: Vec<Tool>,
+    /// Servers without one, each with the reason in a line.
+    left_out: Vec<String>,
+}
+
+/// Attaches to the chosen server; to all servers if none is named and there are several. Prints those that
+/// are left out.
+///
+/// # Errors
+///
+/// Fails if no server takes the tool.
 pub async fn attach_to_all(settings: ToolSettings) -> Result<AttachedTools> {
-    let places = settings.places.clone();
-    let error = match Tool::init(settings.clone()).await {
-        Ok(tool) => {
+    let servers = match meant_servers(&settings).await? {
+        MeantServers::One(tool) => {
             return Ok(AttachedTools {
-                tools: vec![tool],
+                tools: vec![*tool],
                 left_out: Vec::new(),
             });
         }
-        Err(error @ ClientError::SeveralServers { .. }) if settings.attach == AttachTarget::Any => {
-            error
-        }
-        Err(error) => return Err(explained(error, &places).await),
+        MeantServers::Several(servers) => servers,
     };
     let mut tools = Vec::new();
     let mut left_out = Vec::new();
-    for AvailableServer { uri, .. } in running_servers(&places).await {
-        let name = crate::plain(uri.proc.nspace.as_str());
+    for AvailableServer { uri, .. } in servers {
+        let name = uri.proc.nspace.to_string();
         let attaching = Tool::init(ToolSettings {
             attach: AttachTarget::Uri(uri),
             ..settings.clone()
@@ -82,15 +96,101 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<AttachedTools> {
         // A server that refuses this user, or that hangs, must not hide the others.
         match timeout(ANSWER_LIMIT, attaching).await {
             Ok(Ok(tool)) => tools.push(tool),
-            Ok(Err(error)) => left_out.push(error.to_string()),
-            Err(_) => left_out.push(format!("server {name} does not answer")),
+            Ok(Err(error)) => left_out.push(left_out_line(&name, &error.into())),
+            Err(_) => left_out.push(left_out_line(&name, &anyhow!(NO_ANSWER))),
         }
     }
     if tools.is_empty() {
-        Err(explained(error, &places).await)
-    } else {
-        Ok(AttachedTools { tools, left_out })
+        return Err(no_answer(&left_out));
     }
+    report(&left_out);
+    Ok(AttachedTools { tools, left_out })
+}
+
+/// Answers of servers.
+pub struct ServerAnswers<T> {
+    /// Answers of those that have answered: at least one.
+    pub answers: Vec<ToolAnswer<T>>,
+    /// True if no server was left out.
+    pub is_complete: bool,
+}
+
+/// Answer of a server.
+pub struct ToolAnswer<T> {
+    /// Name of the server; none if there is only one.
+    pub server: Option<String>,
+    /// Answer of the server.
+    pub answer: T,
+}
+
+impl AttachedTools {
+    /// Asks the servers. One of several that does not answer is reported and left out.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no server answers.
+    pub async fn ask_each<T>(
+        &self,
+        ask: impl AsyncFn(&Tool) -> Result<T>,
+    ) -> Result<ServerAnswers<T>> {
+        if let ([tool], true) = (self.tools.as_slice(), self.left_out.is_empty()) {
+            let answer = ask(tool).await?;
+            return Ok(ServerAnswers {
+                answers: vec![ToolAnswer {
+                    server: None,
+                    answer,
+                }],
+                is_complete: true,
+            });
+        }
+        let mut answers = Vec::new();
+        let mut left_out = Vec::new();
+        for tool in &self.tools {
+            let server = tool.server().map(|server| server.nspace.to_string());
+            let answered = timeout(ANSWER_LIMIT, ask(tool)).await;
+            match answered.unwrap_or_else(|_| Err(anyhow!(NO_ANSWER))) {
+                Ok(answer) => answers.push(ToolAnswer { server, answer }),
+                Err(error) => {
+                    left_out.push(left_out_line(server.as_deref().unwrap_or_default(), &error));
+                }
+            }
+        }
+        if answers.is_empty() {
+            left_out.extend(self.left_out.iter().cloned());
+            return Err(no_answer(&left_out));
+        }
+        report(&left_out);
+        Ok(ServerAnswers {
+            answers,
+            is_complete: left_out.is_empty() && self.left_out.is_empty(),
+        })
+    }
+
+    /// Finalizes all tools.
+    pub async fn leave(&self) {
+        for tool in &self.tools {
+            leave(tool).await;
+        }
+    }
+}
+
+fn left_out_line(server: &str, reason: &Error) -> String {
+    format!(
+        "server {}: {}",
+        crate::plain(server),
+        crate::error_text(reason)
+    )
+}
+
+fn report(left_out: &[String]) {
+    for reason in left_out {
+        crate::print_line(&format!("left out: {reason}"));
+    }
+}
+
+/// Returns the error if none of several servers answers.
+fn no_answer(left_out: &[String]) -> Error {
+    anyhow!("no server answers\n{}", left_out.join("\n"))
 }
 
 /// Registers for events of these codes, or of all, that the user of a tool may receive, and for the loss of
@@ -126,42 +226,6 @@ pub async fn listen(
 /// Returns true if an event was raised by the client for itself: it is about the connection.
 fn is_own(event: &Event) -> bool {
     event.range == Range::ProcLocal
-}
-
-/// Answer of a server.
-pub struct ToolAnswer<T> {
-    /// Name of the server; none if there is only one.
-    pub server: Option<String>,
-    /// Answer of the server.
-    pub answer: T,
-}
-
-/// Asks the servers of tools. One of several that does not answer is reported and left out.
-pub async fn ask_each<T>(
-    tools: &[Tool],
-    ask: impl AsyncFn(&Tool) -> Result<T>,
-) -> Result<Vec<ToolAnswer<T>>> {
-    if let [tool] = tools {
-        let answer = ask(tool).await?;
-        return Ok(vec![ToolAnswer {
-            server: None,
-            answer,
-        }]);
-    }
-    let mut answers = Vec::new();
-    for tool in tools {
-        let server = tool.server().map(|server| server.nspace.to_string());
-        let told = timeout(ANSWER_LIMIT, ask(tool)).await;
-        match told.unwrap_or_else(|_| Err(anyhow!("it does not answer"))) {
-            Ok(answer) => answers.push(ToolAnswer { server, answer }),
-            Err(error) => {
-                let name = crate::plain(server.as_deref().unwrap_or_default());
-                let why = crate::error_text(&error);
-                crate::print_line(&format!("left out: server {name}: {why}"));
-            }
-        }
-    }
-    Ok(answers)
 }
 
 /// Finalizes, after errors too: a tool that has not finalized counts as lost. Errors are ignored,

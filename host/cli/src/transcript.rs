@@ -133,7 +133,10 @@ fn name(step: &ChainResult) -> String {
 
 /// Escapes a text of a program or component, so that it cannot end a line or move the cursor.
 fn plain(text: &str) -> String {
-    text.escape_debug().take(MAX_SHOWN_CHARACTERS).collect()
+    crate::plain(text)
+        .chars()
+        .take(MAX_SHOWN_CHARACTERS)
+        .collect()
 }
 
 /// Formats a value in few characters, none of which can move the cursor.

@@ -10,7 +10,9 @@ use crate::{
     signature::{Signature, SignatureError, lacking},
     version::{DesiredModule, shared},
 };
-use peal_config::{Config, ModuleEntry, ModuleOwner, Modules, Problem, Problems, recalled};
+use peal_config::{
+    Config, ModuleEntry, ModuleOwner, Modules, Problem, Problems, Resolved, recalled,
+};
 use peal_sandbox::{Capability, Digest};
 use peal_server::admin::Deployed;
 use std::{
@@ -150,14 +152,24 @@ pub(crate) fn joined(
 ) -> Result<Vec<DesiredModule>, Problems> {
     let own: Vec<DesiredModule> = own.into_iter().collect();
     let cluster: Vec<DesiredModule> = cluster.into_iter().collect();
-    let names: BTreeSet<&str> = cluster
-        .iter()
-        .map(|(entry, _)| entry.settings.name.as_str())
-        .collect();
-    let twice = own
-        .iter()
-        .filter(|(entry, _)| names.contains(entry.settings.name.as_str()))
-        .map(|(entry, _)| {
+    refuse_same_names(
+        own.iter().map(|(entry, _)| entry),
+        cluster.iter().map(|(entry, _)| entry),
+    )?;
+    Ok(own.into_iter().chain(cluster).collect())
+}
+
+/// Refuses modules of a node that have the name of a module of the cluster.
+fn refuse_same_names<'a>(
+    own: impl IntoIterator<Item = &'a ModuleEntry>,
+    cluster: impl IntoIterator<Item = &'a ModuleEntry>,
+) -> Result<(), Problems> {
+    let cluster = cluster.into_iter();
+    let names: BTreeSet<&str> = cluster.map(|entry| entry.settings.name.as_str()).collect();
+    let problems: Vec<Problem> = own
+        .into_iter()
+        .filter(|entry| names.contains(entry.settings.name.as_str()))
+        .map(|entry| {
             let name = &entry.settings.name;
             entry.problem(
                 "module.name",
@@ -165,13 +177,28 @@ pub(crate) fn joined(
                     "module {name} is configured on this node, and is a module of the cluster, too"
                 ),
             )
-        });
-    let problems: Vec<Problem> = twice.collect();
+        })
+        .collect();
     if problems.is_empty() {
-        Ok(own.into_iter().chain(cluster).collect())
+        Ok(())
     } else {
         Err(Problems(problems))
     }
+}
+
+/// Verifies modules of a set of the cluster by the configuration of a node, as its server does. Nothing is
+/// compiled. `set` names the set in errors.
+///
+/// # Errors
+///
+/// Fails if a server with this configuration would refuse the modules.
+pub fn verify_cluster_modules(
+    (cluster, set): (&str, &str),
+    parts: &[ClusterModuleParts],
+    resolved: &Resolved,
+) -> Result<(), Problems> {
+    let modules = read((cluster, set), parts, &resolved.config)?;
+    refuse_same_names(&resolved.modules, modules.iter().map(|(entry, _)| entry))
 }
 
 /// Returns the reasons for which modules of the cluster that run must not run by these rules.
@@ -213,8 +240,9 @@ impl Deployer {
         (cluster, set): (&str, &str),
         parts: Vec<ClusterModuleParts>,
     ) -> Result<Vec<DesiredModule>, DeployError> {
+        let rules = self.loader.rules();
         let config = Config {
-            modules: self.loader.rules(),
+            modules: rules.clone(),
             ..self.loader.config().clone()
         };
         let names = (cluster.to_owned(), set.to_owned());
@@ -227,7 +255,7 @@ impl Deployer {
         let ready = self.running.with(&self.users.started);
         let (loader, chains, jobs) = (self.loader.clone(), self.chains.clone(), self.jobs.clone());
         let tried: Result<(), Problems> = blocking(move || {
-            let set = ModuleSet::load(&loader, &members, &jobs, &ready)?;
+            let set = ModuleSet::load(&loader, &members, &jobs, &ready, &rules)?;
             set.seated(&chains).map(drop)
         })
         .await;

@@ -3,13 +3,14 @@ use crate::{
     artifacts::ArtifactQueue,
     audit_entries,
     blocking::blocking,
-    cluster_set::{self, is_of_cluster},
+    cluster_set,
     component::{self, AwaitedModule},
     downgrade,
     error::DeployError,
     load::{DeployedModule, Loader, QuarantineListener},
     module_events::{self, ModuleEvent},
     overrides::{Overrides, changes, is_same},
+    plan::ModulePlan,
     scope::ResolvedScope,
     set::ModuleSet,
     startup::StartupModules,
@@ -17,13 +18,12 @@ use crate::{
     user_modules::UserModuleSets,
     version::{DesiredModule, Versions, shared},
 };
-use peal_config::{Config, Mode, ModuleEntry, Modules, Problems, nearest};
+use peal_config::{Config, Mode, ModuleEntry, Modules, Problems};
 use peal_model::Nspace;
 use peal_server::{
     ChainView, Hosted, Metrics, Server, ServerHandle, Shadows, StoredState,
     admin::{AdminReply, ChangeKind, Deployed, ModuleCall, ModuleChange},
 };
-use peal_store::ModuleOverride;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError},
@@ -68,21 +68,6 @@ pub struct PresentJob {
     pub nspace: Nspace,
     /// The user.
     pub uid: u32,
-}
-
-/// Change of the running modules.
-pub(crate) enum ModulePlan {
-    /// None.
-    Nothing,
-    /// The quarantine of the module with this name ends.
-    Reset(String),
-    /// Other overrides by admins apply to the same modules.
-    Overrides { overrides: Overrides, cause: String },
-    /// Other modules are desired.
-    Modules {
-        modules: Arc<[DesiredModule]>,
-        cause: String,
-    },
 }
 
 /// Modules of a configuration, with those of the cluster.
@@ -146,7 +131,7 @@ impl StartupModules {
 impl Deployer {
     /// Replaces the rules for signatures and returns the old ones. Running modules are not
     /// affected.
-    pub fn check_by(&self, rules: Modules) -> Modules {
+    fn replace_rules(&self, rules: Modules) -> Modules {
         std::mem::replace(
             &mut *self
                 .loader
@@ -157,8 +142,9 @@ impl Deployer {
         )
     }
 
-    /// Deploys the modules of a configuration. If the trigger is a change of files and the
-    /// configuration is the same as the last time, changes by an admin stay in effect.
+    /// Deploys the modules of a configuration, whose rules for signatures apply from then on. If the trigger
+    /// is a change of files and the configuration is the same as the last time, changes by an admin stay in
+    /// effect.
     pub async fn configure(
         &mut self,
         modules: Vec<ModuleEntry>,
@@ -178,6 +164,20 @@ impl Deployer {
                 return Err(self.refuse(DeployError::Unfit(problems)));
             }
         };
+        let before = self.replace_rules(config.modules.clone());
+        let deployed = self.deploy_configured(desired, prompt).await;
+        if deployed.is_err() {
+            // A refused configuration changes nothing, so the old rules apply again.
+            self.replace_rules(before);
+        }
+        deployed
+    }
+
+    async fn deploy_configured(
+        &mut self,
+        desired: Arc<[DesiredModule]>,
+        prompt: ReloadTrigger,
+    ) -> Result<Deployed, DeployError> {
         // A touched file is no request: only modules of users may have changed. An explicit reload
         // deploys the configured set again, also after a rollback.
         if prompt == ReloadTrigger::Files && is_same(&self.configured, &desired) {
@@ -195,17 +195,17 @@ impl Deployer {
         modules: Vec<ModuleEntry>,
         config: &Config,
     ) -> Result<ConfiguredModules, Problems> {
-        let config = config.clone();
-        let read = blocking(move || component::read_components(&modules, &config)).await?;
-        let rules = self.loader.rules();
+        let rules = &config.modules;
+        let of_check = config.clone();
+        let read = blocking(move || component::read_components(&modules, &of_check)).await?;
         let cluster = self.cluster_modules();
         let awaited = read.awaited();
-        let unsigned = cluster_set::unsigned_by(&cluster, &rules);
+        let unsigned = cluster_set::unsigned_by(&cluster, rules);
         if !unsigned.is_empty() {
             return Err(Problems(unsigned));
         }
         let desired = cluster_set::joined(read.with_earlier(&self.desired_modules()), cluster)?;
-        downgrade::refuse_older(&desired, &self.versions, &rules)?;
+        downgrade::refuse_older(&desired, &self.versions, rules)?;
         Ok(ConfiguredModules {
             desired: shared(desired, self.versions.modules()).into(),
             awaited,
@@ -267,7 +267,6 @@ impl Deployer {
             call => self.plan(&call)?,
         };
         let deployed = match plan {
-            ModulePlan::Nothing => Ok(self.unchanged()),
             ModulePlan::Reset(name) => {
                 let deployed = self.reset(&name);
                 self.quarantined(&name)
@@ -280,38 +279,6 @@ impl Deployer {
             ModulePlan::Modules { modules, cause } => self.deploy(modules, &cause).await,
         };
         deployed.map(AdminReply::Deployed)
-    }
-
-    /// Returns the change that a request asks for.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the request names a module or version that is not there, or a module of another mode.
-    pub(crate) fn plan(&self, call: &ModuleCall) -> Result<ModulePlan, DeployError> {
-        match call {
-            ModuleCall::List | ModuleCall::Diff { .. } => Ok(ModulePlan::Nothing),
-            ModuleCall::Reset { name } => {
-                self.find(name)?;
-                Ok(ModulePlan::Reset(name.clone()))
-            }
-            ModuleCall::Disable { name } => {
-                self.find(name)?;
-                Ok(ModulePlan::Overrides {
-                    overrides: self.overrides.with(name, ModuleOverride::Disabled),
-                    cause: format!("disable {name}"),
-                })
-            }
-            ModuleCall::Enable { name } => {
-                self.find(name)?;
-                Ok(ModulePlan::Overrides {
-                    overrides: self.overrides.without(name, ModuleOverride::Disabled),
-                    cause: format!("enable {name}"),
-                })
-            }
-            ModuleCall::Promote { name } => self.plan_promotion(name),
-            ModuleCall::Rollback { to } => self.plan_rollback(*to),
-            ModuleCall::Cluster { .. } => Err(DeployError::NoCluster),
-        }
     }
 
     /// Returns the result of a request that changes nothing.
@@ -329,25 +296,6 @@ impl Deployer {
     ) -> impl Iterator<Item = &'a Arc<DeployedModule>> {
         let titled = self.running.titled(name);
         titled.filter(|member| member.is_quarantined())
-    }
-
-    /// Makes a shadow module active.
-    fn plan_promotion(&self, name: &str) -> Result<ModulePlan, DeployError> {
-        let (entry, component) = self.find(name)?;
-        if entry.settings.mode != Mode::Shadow {
-            return Err(DeployError::NoShadow {
-                name: name.to_owned(),
-            });
-        }
-        let overrides = self.overrides.with(
-            name,
-            // For this component only: other bytes of that name must be promoted again.
-            ModuleOverride::Promoted(component.inspection.digest.0),
-        );
-        Ok(ModulePlan::Overrides {
-            overrides,
-            cause: format!("promote {name}"),
-        })
     }
 
     /// Returns the differences that a shadow module has shown.
@@ -379,62 +327,9 @@ impl Deployer {
         }
     }
 
-    /// Returns to an earlier version of the set; the previous one if none is given.
-    fn plan_rollback(&self, to: Option<u64>) -> Result<ModulePlan, DeployError> {
-        let version = match to {
-            None => self.versions.previous().ok_or(DeployError::NoPrevious)?,
-            Some(number) => {
-                self.versions
-                    .numbered(number)
-                    .ok_or_else(|| DeployError::NoSuchVersion {
-                        number,
-                        stored_versions: self
-                            .versions
-                            .statuses()
-                            .iter()
-                            .map(|kept| kept.version.to_string())
-                            .collect::<Vec<_>>()
-                            .join(", "),
-                    })?
-            }
-        };
-        // The modules of the cluster are the same on all nodes, and stay.
-        let own = version
-            .modules
-            .iter()
-            .filter(|module| !is_of_cluster(module));
-        let desired = cluster_set::joined(own.cloned(), self.cluster_modules())?;
-        Ok(ModulePlan::Modules {
-            modules: desired.into(),
-            cause: format!("rollback to {}", version.number),
-        })
-    }
-
     /// Returns the number of the running version.
     pub(crate) fn version(&self) -> u64 {
         self.versions.latest().map_or(0, |version| version.number)
-    }
-
-    /// Finds a desired module by name.
-    fn find(&self, name: &str) -> Result<DesiredModule, DeployError> {
-        let desired = self.everything(&self.desired_modules());
-        if let Some(found) = desired
-            .iter()
-            .find(|(_, component)| component.title == name)
-        {
-            return Ok(found.clone());
-        }
-        let near = nearest(
-            name,
-            desired
-                .iter()
-                .map(|(_, component)| component.title.as_str()),
-        )
-        .map(str::to_owned);
-        Err(DeployError::NoSuchModule {
-            name: name.to_owned(),
-            similar_name: near,
-        })
     }
 
     /// Returns the desired modules of the running version, including disabled ones.
@@ -590,15 +485,19 @@ impl Deployer {
         Err(self.refuse(first.unwrap_or(DeployError::Stopped)))
     }
 
-    /// Loads modules, and places them beside what runs.
-    pub(crate) async fn load(&self, modules: Arc<[DesiredModule]>) -> Result<LoadedSet, Problems> {
+    /// Loads modules by these rules for signatures, and places them beside what runs.
+    pub(crate) async fn load(
+        &self,
+        modules: Arc<[DesiredModule]>,
+        rules: Modules,
+    ) -> Result<LoadedSet, Problems> {
         // User modules were started separately and are reused.
         let ready = self.running.with(&self.users.started);
         let loader = self.loader.clone();
         let chains = self.chains.clone();
         let jobs = self.jobs.clone();
         blocking(move || {
-            let set = ModuleSet::load(&loader, &modules, &jobs, &ready)?;
+            let set = ModuleSet::load(&loader, &modules, &jobs, &ready, &rules)?;
             let hosted = set.seated(&chains)?;
             Ok(LoadedSet { set, hosted })
         })
@@ -609,7 +508,8 @@ impl Deployer {
     async fn replace(&mut self, standing: Arc<[DesiredModule]>) -> Result<(), DeployError> {
         // Before anything is replaced: a set that cannot be loaded, or whose placements conflict,
         // leaves the running one as it is.
-        let LoadedSet { set, hosted } = self.load(standing.clone()).await?;
+        let rules = self.loader.rules();
+        let LoadedSet { set, hosted } = self.load(standing.clone(), rules).await?;
         // Before the set takes requests: a new instance of the same component must not lift its
         // quarantine.
         set.stay_quarantined(&self.running);

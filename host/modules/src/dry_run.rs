@@ -1,12 +1,13 @@
 //! Checks of changes of the running modules. Modules are loaded and placed as for the change, and not
 //! activated.
 use crate::{
-    deployer::{ConfiguredModules, Deployer, ModulePlan},
+    deployer::{ConfiguredModules, Deployer},
     error::DeployError,
     overrides::{Overrides, changes},
+    plan::ModulePlan,
     version::DesiredModule,
 };
-use peal_config::{Config, ModuleEntry};
+use peal_config::{Config, ModuleEntry, Modules};
 use peal_server::admin::{Deployed, ModuleCall};
 use std::sync::Arc;
 
@@ -26,16 +27,19 @@ impl Deployer {
     /// Fails if the request would be refused.
     pub async fn check(&self, call: &ModuleCall) -> Result<Deployed, DeployError> {
         match self.plan(call)? {
-            ModulePlan::Nothing => Ok(self.unchanged()),
             ModulePlan::Reset(name) => Ok(self.reset(&name)),
             ModulePlan::Overrides { overrides, .. } => {
-                self.check_set(&self.desired_modules(), &overrides).await
+                self.check_set(&self.desired_modules(), &overrides, self.loader.rules())
+                    .await
             }
-            ModulePlan::Modules { modules, .. } => self.check_set(&modules, &self.overrides).await,
+            ModulePlan::Modules { modules, .. } => {
+                self.check_set(&modules, &self.overrides, self.loader.rules())
+                    .await
+            }
         }
     }
 
-    /// Returns the changes that the modules of a configuration would make.
+    /// Returns the changes that the modules of a configuration would make, by its rules for signatures.
     ///
     /// # Errors
     ///
@@ -50,7 +54,9 @@ impl Deployer {
         let overrides = self.overrides.still_of(&self.everything(&desired));
         let awaited = awaited.into_iter();
         Ok(CheckedConfiguration {
-            deployed: self.check_set(&desired, &overrides).await?,
+            deployed: self
+                .check_set(&desired, &overrides, config.modules.clone())
+                .await?,
             fetching: awaited.map(|module| module.entry.settings.name).collect(),
         })
     }
@@ -59,11 +65,12 @@ impl Deployer {
         &self,
         modules: &[DesiredModule],
         overrides: &Overrides,
+        rules: Modules,
     ) -> Result<Deployed, DeployError> {
         let standing: Arc<[DesiredModule]> = overrides.applied(&self.everything(modules)).into();
         let changes = changes(&self.standing, &standing);
         if !changes.is_empty() {
-            self.load(standing).await?;
+            self.load(standing, rules).await?;
         }
         Ok(Deployed {
             changes: overrides.marked(&self.known(), changes),

@@ -36,6 +36,9 @@ pub enum DeployError {
     /// The server is in no cluster.
     #[error("this server is in no cluster: its configuration has no [cluster]")]
     NoCluster,
+    /// The request asks for no change.
+    #[error("the request changes nothing: only requests that do can be checked")]
+    NoChange,
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,

@@ -29,6 +29,7 @@
 //! startup.rs          modules at the start of a server
 //! status.rs           state of the modules
 //! deployer.rs         the set of a running server, and its replacement
+//! plan.rs             changes that admins ask for
 //! dry_run.rs          check of a replacement
 //! ```
 
@@ -51,6 +52,7 @@ mod load;
 mod module_events;
 mod overrides;
 mod placement_check;
+mod plan;
 mod pools;
 mod scope;
 mod set;
@@ -68,7 +70,7 @@ mod watch;
 
 pub use artifacts::{ArtifactFetcher, FetchProgress, artifact_dir, artifact_dir_beside};
 pub use catalogue::{AvailableModule, CatalogueError, available, shipped_dir};
-pub use cluster_set::{ClusterModuleParts, settings_to_sign};
+pub use cluster_set::{ClusterModuleParts, settings_to_sign, verify_cluster_modules};
 pub use compiler::{CodePlace, CompileFailure, CompileLimits, ComponentCompiler};
 pub use component::{AwaitedModule, Component, ReadModules, read_components, unfit_among};
 pub use component_file::{ReadError, read};

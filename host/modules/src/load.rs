@@ -436,17 +436,18 @@ impl Loader {
         Ok(())
     }
 
-    /// Loads a configured module. Runs the guest's start and init: not for a thread of the runtime.
+    /// Loads a configured module that has the required signatures. Runs the guest's start and init: not for a
+    /// thread of the runtime.
     pub(crate) fn load_configured(
         &self,
-        entry: &ModuleEntry,
-        component: &Component,
+        (entry, component): &DesiredModule,
         owner: Owner,
+        rules: &Modules,
     ) -> Result<DeployedModule, Problem> {
         let settings = &entry.settings;
         let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
         // Stored components are checked too: the rules may have changed since.
-        if let Some(problem) = component.unsigned(entry, &self.rules()) {
+        if let Some(problem) = component.unsigned(entry, rules) {
             return Err(problem);
         }
         let grants = limits::grants(entry);

@@ -6,7 +6,7 @@ use crate::{
     scope::ResolvedScope,
     version::DesiredModule,
 };
-use peal_config::{ModuleEntry, Problem, Problems};
+use peal_config::{ModuleEntry, Modules, Problem, Problems};
 use peal_core::{
     owner::Owner,
     policy::OnFailure,
@@ -24,13 +24,14 @@ pub struct ModuleSet {
 }
 
 impl ModuleSet {
-    /// Loads the modules of a configuration. Modules of `running` that would not change are reused,
+    /// Loads the modules of a configuration by these rules for signatures. Modules of `running` that would not change are reused,
     /// and job-supplied modules stay. Runs guests: not for a thread of the runtime.
     pub(crate) fn load(
         loader: &Loader,
         modules: &[DesiredModule],
         jobs: &[Nspace],
         running: &ModuleSet,
+        rules: &Modules,
     ) -> Result<ModuleSet, Problems> {
         let mut members = Vec::new();
         let mut problems = Vec::new();
@@ -42,7 +43,8 @@ impl ModuleSet {
                 .into_iter()
                 .map(move |owner| (module, owner))
         });
-        for ((entry, component), owner) in each {
+        for (module, owner) in each {
+            let (entry, component) = module;
             let stays = running
                 .members
                 .iter()
@@ -51,11 +53,7 @@ impl ModuleSet {
                 .find(|member| member.is_still(entry, component, &owner))
                 .cloned();
             match stays.map_or_else(
-                || {
-                    loader
-                        .load_configured(entry, component, owner)
-                        .map(Arc::new)
-                },
+                || loader.load_configured(module, owner, rules).map(Arc::new),
                 Ok,
             ) {
                 Ok(member) => members.push(member),

@@ -43,7 +43,13 @@ impl StartupModules {
         job: &JobHandlers,
     ) -> Result<StartedModules, Problems> {
         let jobs = std::slice::from_ref(&job.nspace);
-        let mut running = ModuleSet::load(&loader, &modules, jobs, &ModuleSet::default())?;
+        let mut running = ModuleSet::load(
+            &loader,
+            &modules,
+            jobs,
+            &ModuleSet::default(),
+            &loader.rules(),
+        )?;
         running
             .add_job_handlers(&loader, job)
             .map_err(|problem| Problems(vec![problem]))?;
@@ -77,7 +83,13 @@ impl StartupModules {
         let overrides = Overrides::recall(store);
         let load = |modules: &[DesiredModule]| {
             let standing: Arc<[DesiredModule]> = overrides.applied(modules).into();
-            let running = ModuleSet::load(&loader, &standing, &[], &ModuleSet::default())?;
+            let running = ModuleSet::load(
+                &loader,
+                &standing,
+                &[],
+                &ModuleSet::default(),
+                &loader.rules(),
+            )?;
             let hosted = running.seated(&ChainView::default())?;
             Ok((running, hosted, standing))
         };

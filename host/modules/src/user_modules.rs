@@ -174,7 +174,8 @@ impl Deployer {
                     let applied = self.overrides.applied(&modules);
                     // Started separately, so that it does not delay modules of the site.
                     let start = move || {
-                        let set = ModuleSet::load(&loader, &applied, &[], &running)?;
+                        let set =
+                            ModuleSet::load(&loader, &applied, &[], &running, &loader.rules())?;
                         set.seated(&chains).map(|_| set)
                     };
                     self.users

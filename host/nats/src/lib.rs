@@ -57,8 +57,8 @@ pub use asking::{AskError, NodeAnswer, NodeAsker};
 pub use authority::CertificateError;
 pub use check::{MIN_VERSION, NatsReport, ServerProblem, StoredStream, check_server};
 pub use deployment::{
-    DeploymentError, DeploymentStatus, FetchedModule, FetchedSet, MAX_OBJECT_BYTES, ModuleExchange,
-    ModuleWork, ObjectError, object_id,
+    DeploymentChange, DeploymentError, DeploymentStatus, FetchedModule, FetchedSet,
+    MAX_OBJECT_BYTES, ModuleExchange, ModuleWork, ObjectError, object_id,
 };
 pub use difference::SettingDifference;
 pub use files::SiteFileError;

@@ -128,6 +128,11 @@ fn pending_requests_are_cancelled_by_name_or_all_at_once() {
             .expect_status(0);
         assert_eq!(told.stdout, format!("{id} accepted\n"));
     }
+    let dry = job.ask(&["ctl", "cancel", "--all", "--dry-run"]);
+    assert_eq!(dry.expect_status(0).stdout, "would cancel a, b, c\n");
+    let taken = ["ctl", "checkpoint", "d", &name, "--id", "a", "--dry-run"];
+    let taken = job.ask(&taken).expect_status(1);
+    assert!(taken.stderr.contains("\"a\""), "{taken:?}");
     job.ask(&["ctl", "cancel", "a"]).expect_status(0);
     assert_eq!(
         (&status(&job, "a")["state"], &status(&job, "b")["state"]),

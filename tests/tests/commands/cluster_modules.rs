@@ -50,6 +50,12 @@ impl Node {
         run(command.args(args).current_dir(self.place.path(".")))
     }
 
+    /// Runs `peal module rollback --cluster` on this node.
+    fn roll_back(&self, args: &[&str]) -> Done {
+        let mut command = peal(["module", "rollback", "--cluster", "--socket"]);
+        run(command.arg(self.place.socket()).args(args))
+    }
+
     /// Returns the names of the active modules.
     fn active(&self) -> Vec<String> {
         let modules = self.place.modules().modules;
@@ -119,6 +125,12 @@ fn modules_reach_all_nodes_and_go_back_together() {
     let n2 = Node::start(&site, "n2", "");
     n1.until_run(None, 2);
     let file = module(&n1, "rule", "namespace-only", "");
+    let dry = n1.deploy(&["--dry-run", &file]).expect_status(0).stdout;
+    assert_eq!(
+        dry,
+        "would deploy rule\n2 nodes of cluster site would run the set when 100% are ready\n"
+    );
+    assert!(n1.cluster().sets.is_empty());
     let told = n1
         .deploy(&["--cluster", "site", &file])
         .expect_status(0)
@@ -145,11 +157,13 @@ fn modules_reach_all_nodes_and_go_back_together() {
     assert_eq!(n3.active(), ["rule", "other"]);
     n1.deploy(&["--remove", "rule"]).expect_status(0);
     assert_eq!(n2.active(), ["other"]);
-    let mut back = peal(["module", "rollback", "--cluster", "--socket"]);
-    run(back.arg(n1.place.socket())).expect_status(0);
+    n1.roll_back(&[]).expect_status(0);
     for node in [&n1, &n2, &n3] {
         until("the set before runs", || node.active() == ["rule", "other"]);
     }
+    // The set that was active before is that of the highest number.
+    let dry = n1.roll_back(&["--dry-run"]).expect_status(0).stdout;
+    assert_eq!(dry, "would run set 3 on all nodes\n");
     // Without NATS servers a node keeps its modules, also after a restart.
     site.kill();
     let n2 = n2.restarted();
@@ -174,6 +188,12 @@ fn node_keeps_its_set_for_what_it_does_not_trust() {
         format!("[modules]\nrequire_signature = [\"site\"]\ntrusted_keys = [{public:?}]\n");
     let n2 = Node::start(&site, "n2", &signed);
     n1.until_run(None, 2);
+    let file = module(&n2, "rule", "namespace-only", "");
+    let refused = n2.deploy(&["--dry-run", &file]).expect_status(125).stderr;
+    assert!(
+        refused.contains("settings of module rule must be signed"),
+        "{refused}"
+    );
     let file = module(&n1, "rule", "namespace-only", "");
     let refused = n1.deploy(&[&file]).expect_status(1);
     let expected = "settings of module rule must be signed (modules.require_signature has \"site\"): it is not signed";
@@ -194,6 +214,12 @@ fn node_keeps_its_set_for_what_it_does_not_trust() {
     let more = format!("[[module]]\nname = \"other\"\npath = {own:?}\n");
     configure(&site, &n2.place, "n2", &more);
     n2.daemon.tell(&["reload"]);
+    let other = module(&n2, "other", "same-user", "");
+    let refused = n2.deploy(&["--dry-run", &other]).expect_status(125).stderr;
+    assert!(
+        refused.contains("module other is configured on this node"),
+        "{refused}"
+    );
     let other = module(&n1, "other", "same-user", "");
     let refused = n1.deploy(&[&other]).expect_status(1).stderr;
     let expected = "n2 refuses: ";
@@ -260,11 +286,17 @@ fn canary_of_nodes_is_promoted_or_given_up() {
     assert_eq!(running(), 1);
     let busy = n1.deploy(&[&file]).expect_status(125).stderr;
     assert!(busy.contains("set 1 of node n1 is on its way"), "{busy}");
-    let mut back = peal(["module", "rollback", "--cluster", "--socket"]);
-    run(back.arg(n1.place.socket())).expect_status(0);
+    let busy = n1.deploy(&["--dry-run", &file]).expect_status(125).stderr;
+    assert!(busy.contains("set 1 of node n1 is on its way"), "{busy}");
+    let dry = n1.roll_back(&["--dry-run"]).expect_status(0).stdout;
+    assert_eq!(dry, "would give up set 1\n");
+    n1.roll_back(&["--dry-run", "1"]).expect_status(125);
+    n1.roll_back(&[]).expect_status(0);
     until("no node runs the canary", || running() == 0);
     n1.deploy(&["--canary", "50", &file]).expect_status(0);
     assert_eq!(running(), 2);
+    let dry = n1.deploy(&["--promote", "--dry-run"]).expect_status(0);
+    assert_eq!(dry.stdout, "3 nodes would run set 2\n");
     n1.deploy(&["--promote"]).expect_status(0);
     assert_eq!(running(), 3);
     let none = n1.deploy(&["--promote"]).expect_status(125).stderr;
@@ -299,6 +331,12 @@ fn what_cannot_be_deployed_is_refused_with_the_reason() {
             125,
             "the cluster has no module \"nothing\"",
         ),
+        (
+            vec!["--dry-run", "--remove", "nothing"],
+            125,
+            "the cluster has no module \"nothing\"",
+        ),
+        (vec!["--promote", "--dry-run"], 125, "no canary runs"),
         (vec![&*text("empty", "")], 125, "there is no [[module]]"),
         (
             vec![&*text(

@@ -3,6 +3,7 @@ use peal_model::{Range, Status};
 use peal_needs::needs;
 use peal_tests::{daemon::Place, guest, peal, run, until};
 use serde_json::Value;
+use tokio::runtime::Handle;
 
 fn configure(place: &Place) {
     place.configure(&format!(
@@ -55,7 +56,7 @@ fn modules_and_jobs_are_described() {
         (&2.into(), &2.into())
     );
     assert_eq!(job["procs"]["nspace"], "solver");
-    let unknown = describe("nosuch").expect_status(125);
+    let unknown = describe("nosuch").expect_status(1);
     assert!(unknown.stderr.contains("no job \"nosuch\""), "{unknown:?}");
 }
 
@@ -107,4 +108,21 @@ async fn denials_and_events_are_described_by_their_records() {
     let no = describe("event", granted).expect_status(125);
     assert!(no.stderr.contains("is no call for an event"), "{no:?}");
     drop(client);
+    // The next run of the server counts its requests anew.
+    daemon.tell(&["stop", "--wait"]);
+    drop(daemon);
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "solver", "-n", "1"]);
+    let client = daemon.client("solver", 0).await;
+    let before = records(&["--outcome", "denied"]).lines().count();
+    until("an event is denied", || {
+        let notified = client.notify(Status(-3001), Range::Namespace, Vec::new());
+        tokio::task::block_in_place(|| Handle::current().block_on(notified)).is_err()
+            && records(&["--outcome", "denied"]).lines().count() > before
+    });
+    for record in records(&["--outcome", "denied"]).lines() {
+        let denial = json(&describe("denial", record).expect_status(0).stdout);
+        let calls = denial["policies"].as_array().unwrap();
+        assert_eq!(calls.len(), 1, "{denial}");
+    }
 }

@@ -1,9 +1,10 @@
 //! Dry runs of commands that change something, and confirmation on terminals.
 use peal_needs::needs;
+use peal_server::admin::{self, AdminReply, AdminRequest, ModuleCall};
 use peal_tests::{
     Done,
     daemon::{Place, put},
-    guest, peal, program, run,
+    guest, on_terminal, peal, run,
     shell_job::ShellJob,
 };
 use std::{
@@ -58,7 +59,8 @@ fn dry_registration_is_checked_and_changes_nothing() {
     assert!(refused.stderr.contains("registered already"), "{refused:?}");
     let refused = ask(&["started", "solver", "5", "1"]).expect_status(125);
     assert!(refused.stderr.contains("there is no rank 5"), "{refused:?}");
-    ask(&["deregister", "solver"]).expect_status(0);
+    let done = ask(&["deregister", "solver"]).expect_status(0);
+    assert_eq!(done.stdout, "would remove job solver\n");
     assert_eq!(daemon.tell(&["job", "list", "-o", "name"]), "solver\n");
 }
 
@@ -74,8 +76,16 @@ fn dry_reload_validates_without_deploying() {
     let dry = |status: i32| daemon.ask(&["reload", "--dry-run"]).expect_status(status);
     with(&module("echo", "echo", "codes = [-3001]\n"));
     let done = dry(0);
-    assert!(done.stdout.contains("echo"), "{done:?}");
+    assert_eq!(done.stdout, "module \"echo\" would be added\n");
     assert_eq!(done.stderr, NOTHING);
+    // The rules for signatures of that configuration apply to its modules, and to no others.
+    let signed = "[modules]\nrequire_signature = [\"site\"]\n";
+    with(&format!(
+        "{signed}{}",
+        module("echo", "echo", "codes = [-3001]\n")
+    ));
+    let refused = dry(125);
+    assert!(refused.stderr.contains("must be signed"), "{refused:?}");
     assert_eq!(daemon.tell(&["module", "list", "-o", "name"]), "");
     with("[[module]]\nname = \"echo\"\npath = \"/nowhere.wasm\"\n");
     let refused: Done = dry(125);
@@ -85,9 +95,9 @@ fn dry_reload_validates_without_deploying() {
     with(&module("echo", "echo", "codes = [-3001]\n"));
     daemon.tell(&["reload"]);
     for (words, change) in [
-        (&["module", "disable", "echo"][..], "disabled"),
-        (&["module", "enable", "echo"], "as it was"),
-        (&["module", "rollback", "1"], "removed"),
+        (&["module", "disable", "echo"][..], "would be disabled"),
+        (&["module", "enable", "echo"], "would change nothing"),
+        (&["module", "rollback", "1"], "would be removed"),
     ] {
         let done = daemon
             .ask(&[words, &["--dry-run"]].concat())
@@ -112,6 +122,22 @@ fn dry_reload_validates_without_deploying() {
 
 #[needs(prepared)]
 #[test]
+fn check_of_a_query_is_refused() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let name = "none".to_owned();
+    for call in [ModuleCall::List, ModuleCall::Diff { name }] {
+        let call = Box::new(AdminRequest::Module(call));
+        let mut answers = admin::request(&place.socket(), &AdminRequest::Check { call }).unwrap();
+        let AdminReply::Refused { reason } = answers.reply().unwrap() else {
+            panic!("the check is refused")
+        };
+        assert!(reason.contains("changes nothing"), "{reason}");
+    }
+}
+
+#[needs(prepared)]
+#[test]
 fn dry_control_names_procs_and_leaves_them() {
     let job = ShellJob::asleep(3, &[]);
     let name = job.nspace();
@@ -119,6 +145,9 @@ fn dry_control_names_procs_and_leaves_them() {
         .ask(&["ctl", "kill", "--dry-run", &format!("{name}:0,2")])
         .expect_status(0);
     assert_eq!(done.stdout, format!("would kill {name}:0, {name}:2\n"));
+    let named = ["ctl", "kill", "--dry-run", "--id", "nightly", &name];
+    let named = job.ask(&named).expect_status(0).stdout;
+    assert_eq!(named, format!("would kill {name}:0, {name}:1, {name}:2\n"));
     let told = job
         .ask(&["ctl", "pause", "--dry-run", &name, "-o", "json"])
         .expect_status(0);
@@ -145,24 +174,26 @@ fn dry_control_names_procs_and_leaves_them() {
 }
 
 /// Runs a command on a terminal, on which a line is typed.
-fn on_terminal(command: &Command, typed: &str) -> Done {
-    let mut line = program("peal").to_str().unwrap().to_owned();
-    for word in command.get_args() {
-        line += &format!(" '{}'", word.to_str().unwrap());
-    }
-    let answer = tempfile::tempdir().unwrap();
-    let answer = answer.path().join("typed");
+fn typed_on_terminal(command: &Command, typed: &str) -> Done {
+    let dir = tempfile::tempdir().unwrap();
+    let answer = dir.path().join("typed");
     fs::write(&answer, typed).unwrap();
-    let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]);
+    run(on_terminal(command).stdin(fs::File::open(answer).unwrap()))
+}
+
+/// Runs a command on a terminal, with standard error in a pipe to it.
+fn on_terminal_without_errors(command: &Command) -> Done {
+    let mut shell = Command::new("sh");
+    let script = "{ \"$@\" 2>&1 >&3 | cat; } 3>&1; exit 125";
+    shell.args(["-c", script, "sh"]);
+    shell.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => script.env(name, value),
-            None => script.env_remove(name),
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
         };
     }
-    script.stdin(fs::File::open(answer).unwrap());
-    run(script.stdout(Stdio::piped()))
+    run(on_terminal(&shell).stdin(Stdio::null()))
 }
 
 #[needs(prepared)]
@@ -171,14 +202,19 @@ fn end_of_a_server_is_confirmed_on_a_terminal() {
     let place = Place::new();
     let daemon = place.start();
     let stop = daemon.verb(&["stop", "--wait"]);
-    let declined = on_terminal(&stop, "n\n").expect_status(1);
+    let declined = typed_on_terminal(&stop, "n\n").expect_status(1);
     let question = format!("stop the server of process {}", daemon.pid());
     assert!(
         declined.stdout.contains(&question) && declined.stdout.contains("nothing was done"),
         "{declined:?}"
     );
     daemon.ask(&["status"]).expect_status(0);
-    let done = on_terminal(&daemon.verb(&["stop", "--wait", "--yes"]), "n\n").expect_status(0);
+    // A question that nobody could read is not asked.
+    let silent = on_terminal_without_errors(&stop).expect_status(125);
+    assert!(silent.stdout.contains("--yes"), "{silent:?}");
+    daemon.ask(&["status"]).expect_status(0);
+    let confirmed = daemon.verb(&["stop", "--wait", "--yes"]);
+    let done = typed_on_terminal(&confirmed, "n\n").expect_status(0);
     assert!(!done.stdout.contains("[y/N]"), "{done:?}");
     run(&mut peal([
         "status",

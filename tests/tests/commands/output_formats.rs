@@ -5,7 +5,7 @@ use serde_json::Value;
 
 #[needs(prepared)]
 #[test]
-fn format_that_a_command_lacks_is_refused_with_those_it_has() {
+fn missing_format_is_refused_with_those_of_the_command() {
     for (words, has) in [
         (&["status", "-o", "wide"][..], "text, json, yaml"),
         (&["config", "show", "-o", "name"], "text, json, yaml"),

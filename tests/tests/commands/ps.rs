@@ -1,18 +1,21 @@
 //! `peal ps` and `peal monitor` against running jobs: the listing, its repetition on request, and
 //! the exit status.
 use peal_needs::needs;
-use peal_tests::{finish, peal, run, shell_job::ShellJob, until};
-use rustix::process::{Pid, Signal, kill_process};
+use peal_tests::{
+    completion::{candidates, completing},
+    finish, peal,
+    processes::signal,
+    run,
+    shell_job::ShellJob,
+    until,
+};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
-
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
-}
 
 /// Returns a listing without the age of jobs and the resource usage of each proc, which change between two
 /// listings.
@@ -144,7 +147,7 @@ fn watch_repeats_output_and_ends_cleanly() {
         .read_line(&mut line)
         .unwrap();
     assert!(line.starts_with("job "), "{line}");
-    signal(&child, Signal::INT);
+    signal(child.id(), Signal::INT);
     finish(child).expect_status(0);
 
     let mut unread = watch().unwrap();
@@ -155,7 +158,7 @@ fn watch_repeats_output_and_ends_cleanly() {
     BufReader::new(left.stdout.as_mut().unwrap())
         .read_line(&mut line)
         .unwrap();
-    signal_run(&job);
+    signal(job.pid(), Signal::TERM);
     let lost = finish(left).expect_status(125);
     assert!(
         lost.stderr.contains("the connection to the server"),
@@ -163,14 +166,6 @@ fn watch_repeats_output_and_ends_cleanly() {
         lost.stderr
     );
     job.ends();
-}
-
-fn signal_run(job: &ShellJob) {
-    kill_process(
-        Pid::from_raw(job.pid().cast_signed()).unwrap(),
-        Signal::TERM,
-    )
-    .unwrap();
 }
 
 #[needs(prepared)]
@@ -242,11 +237,34 @@ fn several_servers_are_listed_and_named_by_pid() {
         .collect();
     assert_eq!(servers.len(), 2, "{jobs}");
     // One that does not answer is a warning.
-    signal(&second, Signal::STOP);
+    signal(second.id(), Signal::STOP);
     let left = first.ask(&["ps", "-o", "name"]).expect_status(0);
     assert_eq!(left.stdout.lines().count(), 1, "{left:?}");
     assert_eq!(left.stderr.matches("left out: ").count(), 1, "{left:?}");
-    signal(&second, Signal::CONT);
+    // A job may run there.
+    let unknown = first.ask(&["ps", "nosuch"]).expect_status(125).stderr;
+    assert!(unknown.contains("\"nosuch\" not known"), "{unknown}");
+    let unknown = first.ask(&["group", "show", "nosuch"]).expect_status(125);
+    assert!(unknown.stderr.contains("is not known"), "{unknown:?}");
+    // Names of the other are completed.
+    let mut command = completing(&["ctl", "kill", ""]);
+    command
+        .env("PMIX_SYSTEM_TMPDIR", first.dir())
+        .env_remove("PMIX_SERVER_TMPDIR");
+    assert_eq!(candidates(&mut command).first(), Some(&first.nspace()));
+    // Without any answer it is not known that there are none.
+    signal(first.pid(), Signal::STOP);
+    for words in [&["ps"][..], &["ps", "-o", "json"], &["group", "list"]] {
+        let silent = first.ask(words).expect_status(125);
+        assert_eq!(silent.stdout, "", "{silent:?}");
+        assert_eq!(
+            silent.stderr.matches("no answer in time").count(),
+            2,
+            "{silent:?}"
+        );
+    }
+    signal(first.pid(), Signal::CONT);
+    signal(second.id(), Signal::CONT);
     // Other commands require that one of the servers is named.
     let refused = first.ask(&["ctl", "status"]).expect_status(125).stderr;
     for pid in [first.pid(), second.id()] {
@@ -258,7 +276,7 @@ fn several_servers_are_listed_and_named_by_pid() {
     first
         .ask(&["ctl", "status", "--pid", &second.id().to_string()])
         .expect_status(0);
-    signal(&second, Signal::TERM);
+    signal(second.id(), Signal::TERM);
     finish(second);
     first.interrupt();
 }

@@ -1,6 +1,6 @@
 //! Command line of `peal audit`.
 use super::{
-    ConfigArgs, FactFormats, OutputArgs, SortArgs, StreamFormats, TableFormats,
+    ConfigArgs, FactFormats, OutputArgs, RecordFormats, SortArgs, StreamFormats,
     cluster::{node_name, seconds},
     number::whole,
     selection::user,
@@ -141,7 +141,7 @@ pub struct AuditList {
     pub most: u32,
     /// Format of the output.
     #[command(flatten)]
-    pub format: OutputArgs<TableFormats>,
+    pub format: OutputArgs<RecordFormats>,
     /// Order of the records.
     #[command(flatten)]
     pub order: SortArgs<RecordSummary>,

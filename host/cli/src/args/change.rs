@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 /// Option of commands that change something.
 #[derive(ClapArgs, Clone, Copy, Debug, Default)]
 pub struct DryRunArgs {
-    /// Say what would be done, and change nothing. The server checks the request
+    /// Say what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -143,6 +143,9 @@ pub struct CtlSignal {
     /// Targets of the request.
     #[command(flatten)]
     pub act: CtlAct,
+    /// Confirmation of KILL and TERM.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
 }
 
 /// `peal ctl checkpoint`.

@@ -8,12 +8,14 @@ mod describe;
 mod doctor;
 mod events;
 mod groups;
+mod job;
 mod log;
 mod modules;
 mod monitor;
 mod number;
 mod output;
 mod placement;
+mod processes;
 mod registry;
 mod run;
 mod selection;
@@ -34,6 +36,7 @@ pub use describe::{DescribeCommand, DescribeJob, DescribeModule, DescribeRecord}
 pub use doctor::DoctorArgs;
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
+pub use job::{EnvironmentArgs, JobListArgs, JobRecordArgs, JobSubcommand};
 pub use log::Log;
 pub use modules::{
     Build, Inspect, ModuleAdd, ModuleBench, ModuleChangeArgs, ModuleCommand, ModuleDeploy,
@@ -41,7 +44,11 @@ pub use modules::{
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use output::{
-    DataFormat, FactFormats, ListFormats, OutputArgs, OutputFormat, StreamFormats, TableFormats,
+    DataFormat, FactFormats, ListFormats, OutputArgs, OutputFormat, RecordFormats, StreamFormats,
+    TableFormats,
+};
+pub use processes::{
+    ArtifactFetcherArgs, AuditSignerArgs, CompileArgs, CompilerArgs, HelperArgs, TenantArgs,
 };
 pub use registry::{Pull, Push};
 pub use run::{AppArgs, Run, normalize_np};
@@ -50,15 +57,8 @@ pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 pub use top::Top;
 pub use trace::{LogFormat, TraceArgs};
 
-use crate::completion;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use clap_complete::ArgValueCandidates;
-use number::{MAX_PID, whole};
-use peal_config::{ConfinementMode, Keyword, SettingOverride, words};
-use peal_model::Nspace;
-use peal_registry::RegistrySettings;
-use peal_sandbox::{CodeReaders, CodeTarget};
-use peal_server::admin::{JobStatus, MAX_JOB_SIZE};
+use peal_config::SettingOverride;
 use std::path::PathBuf;
 
 /// Run PMIx programs whose events are handled by sandboxed WebAssembly components
@@ -78,7 +78,7 @@ Place --config, --set, --socket, --pid, --nspace, --uri and --output before or a
 
 Exit status:
   0    success; `peal run` and `peal attach` return the status of the job or program instead (128 + N: killed by signal N)
-  1    `peal config check`, `peal status` or `peal cluster status` found a problem, or `peal ctl` did not complete for all targets
+  1    `peal config check`, `peal status` or `peal cluster status` found a problem, `peal ctl` did not complete for all targets, a named job or group is not there, or a confirmation was declined
   2    invalid command line
   3    with --cluster, a node did not answer
   78   `peal serve` has an invalid configuration
@@ -251,117 +251,6 @@ fn setting_override(text: &str) -> Result<SettingOverride, String> {
         .ok_or_else(|| "it should be KEY=VALUE, as in events.ring_size=2048".to_owned())
 }
 
-/// `peal helper`.
-#[derive(ClapArgs, Clone)]
-pub struct HelperArgs {
-    /// User that the server runs as
-    #[arg(long)]
-    pub server_uid: u32,
-    /// Remove files only below the directory CLEANUP_ROOT; may be repeated
-    #[arg(long)]
-    pub cleanup_root: Vec<PathBuf>,
-    /// Confine the process as far as the value MODE of confinement.mode says, at least as with "try"
-    /// where that is "off"
-    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
-    pub confinement: ConfinementMode,
-}
-
-/// `peal tenant`.
-#[derive(ClapArgs, Clone)]
-pub struct TenantArgs {
-    /// Take compiled code from the directory CODE_DIR
-    #[arg(long)]
-    pub code_dir: PathBuf,
-    /// Limit the memory of the process to MEMORY_BYTES bytes
-    #[arg(long)]
-    pub memory_bytes: u64,
-    /// Confine the process as far as the value MODE of confinement.mode says
-    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
-    pub confinement: ConfinementMode,
-}
-
-/// `peal audit-signer`.
-#[derive(ClapArgs, Clone)]
-pub struct AuditSignerArgs {
-    /// Sign with the key in the file KEY
-    #[arg(long)]
-    pub key: PathBuf,
-    /// Have the oldest records dropped only at an age of OLDEST_AGE_MS milliseconds
-    #[arg(long)]
-    pub oldest_age_ms: u64,
-    /// Have calls and refusals dropped only at an age of PASSING_AGE_MS milliseconds
-    #[arg(long)]
-    pub passing_age_ms: u64,
-    /// Confine the process as far as the value MODE of confinement.mode says
-    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
-    pub confinement: ConfinementMode,
-}
-
-/// `peal artifact-fetcher`.
-#[derive(ClapArgs, Clone)]
-pub struct ArtifactFetcherArgs {
-    /// Keep artefacts in the directory STORE_DIR
-    #[arg(long)]
-    pub store_dir: PathBuf,
-    /// Ask registries by SETTINGS, given as JSON
-    #[arg(long, value_parser = registry_settings)]
-    pub settings: RegistrySettings,
-    /// Connect to PORT, beside that of HTTPS
-    #[arg(long)]
-    pub port: u16,
-    /// Confine the process as far as the value MODE of confinement.mode says
-    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
-    pub confinement: ConfinementMode,
-}
-
-fn registry_settings(text: &str) -> Result<RegistrySettings, serde_json::Error> {
-    serde_json::from_str(text)
-}
-
-/// `peal compiler`.
-#[derive(ClapArgs, Clone)]
-pub struct CompilerArgs {
-    /// Keep compiled code in the directory CACHE_DIR
-    #[arg(long)]
-    pub cache_dir: PathBuf,
-    /// Cancel the compilation of a component after TIMEOUT_MS milliseconds
-    #[arg(long)]
-    pub timeout_ms: u64,
-    /// Limit the memory of a compilation to MEMORY_BYTES bytes
-    #[arg(long)]
-    pub memory_bytes: u64,
-    /// Confine the processes as far as the value MODE of confinement.mode says
-    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
-    pub confinement: ConfinementMode,
-}
-
-/// `peal compile`.
-#[derive(ClapArgs)]
-pub struct CompileArgs {
-    /// Destination of the code, and limits.
-    #[command(flatten)]
-    pub at: CompilerArgs,
-    /// Compile for TARGET, given as JSON
-    #[arg(long, value_parser = code_target)]
-    pub target: CodeTarget,
-    /// Let READERS, given as JSON, read the code
-    #[arg(long, value_parser = code_readers)]
-    pub readers: CodeReaders,
-}
-
-fn confinement_mode(text: &str) -> Result<ConfinementMode, String> {
-    ConfinementMode::from_name(text)
-        .ok_or_else(|| "it is not a value of confinement.mode".to_owned())
-}
-
-fn code_readers(text: &str) -> Result<CodeReaders, serde_json::Error> {
-    serde_json::from_str(text)
-}
-
-fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {
-    serde_json::from_str(text)
-}
-
 /// `peal serve`.
 #[derive(ClapArgs)]
 pub struct ServeArgs {
@@ -415,23 +304,6 @@ pub struct StatusArgs {
     pub format: OutputArgs<FactFormats>,
 }
 
-/// `peal job list`.
-#[derive(ClapArgs)]
-pub struct JobListArgs {
-    /// Selection of the server.
-    #[command(flatten)]
-    pub at: ServerArgs,
-    /// Format of the output.
-    #[command(flatten)]
-    pub format: OutputArgs<TableFormats>,
-    /// Selection by user.
-    #[command(flatten)]
-    pub user: UserArgs,
-    /// Order of the jobs.
-    #[command(flatten)]
-    pub order: SortArgs<JobStatus>,
-}
-
 /// `peal stats`.
 #[derive(ClapArgs)]
 pub struct StatsArgs {
@@ -473,140 +345,6 @@ pub struct ReloadArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
-    /// Dry run.
-    #[command(flatten)]
-    pub dry_run: DryRunArgs,
-}
-
-/// `peal job`.
-#[derive(Subcommand)]
-pub enum JobSubcommand {
-    /// Register a job and print the environment with which its procs find the server
-    Register(JobRegisterArgs),
-    /// Print the environment of a registered job
-    Environment(JobEnvironment),
-    /// Report the process that was started as a proc of a registered job
-    ///
-    /// Otherwise the server learns of a process when it connects. After this command the server
-    /// monitors the process, `peal ps` shows it and `peal ctl` reaches it before it connects. If it
-    /// ends before it connects, other procs stop waiting for it. The process must run as the user
-    /// of the job.
-    #[command(after_help = STARTED_EXAMPLES)]
-    Started(JobStartedArgs),
-    /// Deregister a job that has no connected procs
-    Deregister(Deregister),
-    /// List the jobs and the states of their procs
-    List(JobListArgs),
-    /// Show the record of a job, in the order of time
-    ///
-    /// The record contains the start and end of the job and its procs, the events that affected it,
-    /// job control requests, and messages logged to the channel job_record. The store (store.path)
-    /// keeps it after the end of job and server. Of several jobs with one name, the last one is
-    /// shown.
-    Record(JobRecordArgs),
-}
-
-/// `peal job record`.
-#[derive(ClapArgs)]
-pub struct JobRecordArgs {
-    /// Name of the job
-    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
-    pub nspace: Nspace,
-    /// Source of the configuration.
-    #[command(flatten)]
-    pub config: ConfigArgs,
-    /// Format of the output.
-    #[command(flatten)]
-    pub format: OutputArgs<FactFormats>,
-    /// Selection of the cluster.
-    #[command(flatten)]
-    pub nodes: ClusterArgs,
-}
-
-/// `peal job register`.
-#[derive(ClapArgs)]
-pub struct JobRegisterArgs {
-    /// Selection of the server.
-    #[command(flatten)]
-    pub at: ServerArgs,
-    /// Name of the job
-    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
-    pub nspace: Nspace,
-    /// Register N procs
-    #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
-    pub procs: u32,
-    /// Let the procs run as the user with the number UID; requires root; default: the caller
-    #[arg(long, value_name = "UID", value_parser = whole(0..=u32::MAX - 1))]
-    pub uid: Option<u32>,
-    /// Let the procs run with the Unix group GID; requires root; default: the group of the user
-    #[arg(long, value_name = "GID", value_parser = whole(0..=u32::MAX - 1))]
-    pub gid: Option<u32>,
-    /// Output format.
-    #[command(flatten)]
-    pub print: EnvironmentArgs,
-    /// Dry run.
-    #[command(flatten)]
-    pub dry_run: DryRunArgs,
-}
-
-/// `peal job environment`.
-#[derive(ClapArgs)]
-pub struct JobEnvironment {
-    /// Selection of the server.
-    #[command(flatten)]
-    pub at: ServerArgs,
-    /// Name of the job
-    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
-    pub nspace: Nspace,
-    /// Output format.
-    #[command(flatten)]
-    pub print: EnvironmentArgs,
-}
-
-/// Output format of the environment of a job.
-#[derive(ClapArgs)]
-pub struct EnvironmentArgs {
-    /// Print only the environment of RANK, as lines for `env`
-    #[arg(long, value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1), conflicts_with = "output")]
-    pub rank: Option<u32>,
-    /// Format of the output.
-    #[command(flatten)]
-    pub format: OutputArgs<FactFormats>,
-}
-
-const STARTED_EXAMPLES: &str = "\
-Examples:
-  env $(peal job environment demo --rank 0) ./app & peal job started demo 0 $!";
-
-/// `peal job started`.
-#[derive(ClapArgs)]
-pub struct JobStartedArgs {
-    /// Selection of the server.
-    #[command(flatten)]
-    pub at: ServerArgs,
-    /// Name of the job
-    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
-    pub nspace: Nspace,
-    /// Rank of the proc
-    #[arg(value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
-    pub rank: u32,
-    /// Process id
-    #[arg(value_name = "PID", value_parser = whole(1..=MAX_PID))]
-    pub pid: u32,
-    /// Dry run.
-    #[command(flatten)]
-    pub dry_run: DryRunArgs,
-}
-
-/// `peal job deregister`.
-#[derive(ClapArgs)]
-pub struct Deregister {
-    /// Selection of the server.
-    #[command(flatten)]
-    pub at: ServerArgs,
-    /// Name of the job
-    #[arg(add = ArgValueCandidates::new(completion::jobs), value_name = "NSPACE", value_parser = words::nspace)]
-    pub nspace: Nspace,
     /// Dry run.
     #[command(flatten)]
     pub dry_run: DryRunArgs,

@@ -28,7 +28,7 @@ Examples:
   peal ps -o wide
   peal ps --user alice --state stopped --sort -memory
   peal ps -o json | jq '.[].procs[].pid'
-  peal ps -o name | xargs -n 1 peal ctl pause
+  peal ps -o name | xargs -d '\\n' -n 1 peal ctl pause --
   peal ps --cluster
   peal ps --cluster -o json | jq -r '.[] | select(.failure).node'";
 

@@ -105,6 +105,15 @@ impl FormatSet for TableFormats {
         "Print in FORMAT; wide has more columns, name prints one name a line";
 }
 
+/// Formats of commands that print a table of many records.
+#[derive(Clone, Debug)]
+pub struct RecordFormats;
+
+impl FormatSet for RecordFormats {
+    const FORMATS: &'static [OutputFormat] = TableFormats::FORMATS;
+    const HELP: &'static str = "Print in FORMAT; wide has more columns, name prints one number a line, json prints one line for each record, yaml one document";
+}
+
 /// Option that selects the format of the output.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct OutputArgs<S: FormatSet> {

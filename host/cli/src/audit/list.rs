@@ -2,7 +2,7 @@
 use super::{filter, open, shown_time};
 use crate::{
     args::{AuditList, AuditShow, AuditSource, OutputFormat},
-    listing::{ListColumn, ListItem, NONE, listed, names},
+    listing::{ListColumn, ListItem, listed, names},
     output, units, users,
 };
 use anyhow::{Context, Result};
@@ -23,9 +23,7 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     let most = if args.most == 0 { u32::MAX } else { args.most };
     let mut rows = source.last(&wanted, most)?;
     if let Some(order) = &args.order.sort {
-        rows.sort_by(|one, other| {
-            order.compare(&RecordSummary::of(one), &RecordSummary::of(other))
-        });
+        rows.sort_by_cached_key(|row| order.key(&RecordSummary::of(row)));
     }
     let format = args.format.output;
     // A program takes each line for a record.
@@ -40,7 +38,7 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     match format {
         OutputFormat::Data(form) => {
             for row in &rows {
-                out.write_all(form.record(&whole(row)?)?.as_bytes())?;
+                out.write_all(form.record(&record_json(row)?)?.as_bytes())?;
                 // The reader has enough, as `head` does.
                 if out.get_ref().is_closed() {
                     break;
@@ -64,7 +62,7 @@ pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let row = record(&source, args.seq)?;
     let text = match args.format.output {
-        OutputFormat::Data(form) => form.document(&whole(&row)?)?,
+        OutputFormat::Data(form) => form.document(&record_json(&row)?)?,
         format => {
             let body = serde_json::to_string_pretty(&readable(&row.body)?)?;
             let summary = RecordSummary::of(&row);
@@ -96,11 +94,10 @@ pub fn summary(row: &TrailRow) -> Value {
         why,
         hash: _,
     } = RecordSummary::of(row);
-    let given = |text: String| (text != NONE).then_some(text);
     json!({
-        "record": seq, "time": shown_time(at), "kind": kind, "module": given(module), "outcome": given(outcome),
-        "uid": uid, "user": uid.and_then(users::name), "job": given(job), "what": given(what),
-        "targets": given(target), "by": given(by), "why": given(why),
+        "record": seq, "time": shown_time(at), "kind": kind, "module": module, "outcome": outcome,
+        "uid": uid, "user": uid.and_then(users::name), "job": job, "what": what,
+        "targets": target, "by": by, "why": why,
     })
 }
 
@@ -127,14 +124,14 @@ pub struct RecordSummary {
     seq: u64,
     at: u64,
     kind: String,
-    module: String,
-    outcome: String,
+    module: Option<String>,
+    outcome: Option<String>,
     uid: Option<u32>,
-    job: String,
-    what: String,
-    target: String,
-    by: String,
-    why: String,
+    job: Option<String>,
+    what: Option<String>,
+    target: Option<String>,
+    by: Option<String>,
+    why: Option<String>,
     hash: String,
 }
 
@@ -147,20 +144,20 @@ impl RecordSummary {
                 ..Gist::default()
             },
         };
-        let or_none = |text: &str| if text.is_empty() { NONE } else { text }.to_owned();
-        let given = |text: &Option<String>| or_none(text.as_deref().unwrap_or_default());
+        let given = |text: String| (!text.is_empty()).then_some(text);
+        let procs = gist.procs();
         RecordSummary {
             seq: row.seq,
             at: row.at,
             kind: row.kind.clone(),
-            module: given(&row.module),
-            outcome: given(&row.outcome),
+            module: row.module.clone().and_then(given),
+            outcome: row.outcome.clone().and_then(given),
             uid: row.uid,
-            job: given(&row.job),
-            what: or_none(&gist.what),
-            target: or_none(&gist.procs()),
-            by: or_none(&gist.by),
-            why: or_none(&gist.why),
+            job: row.job.clone().and_then(given),
+            what: given(gist.what),
+            target: given(procs),
+            by: given(gist.by),
+            why: given(gist.why),
             hash: peal_sandbox::Digest(row.hash).to_string(),
         }
     }
@@ -175,22 +172,20 @@ impl ListItem for RecordSummary {
         ),
         ListColumn::<RecordSummary>::text("time", |record| shown_time(record.at)),
         ListColumn::<RecordSummary>::text("kind", |record| record.kind.clone()),
-        ListColumn::<RecordSummary>::text("module", |record| record.module.clone()).wide(),
-        ListColumn::<RecordSummary>::text("outcome", |record| record.outcome.clone()),
-        ListColumn::<RecordSummary>::text("user", |record| {
-            record.uid.map_or_else(|| NONE.to_owned(), users::shown)
-        }),
-        ListColumn::<RecordSummary>::text("job", |record| record.job.clone()),
-        ListColumn::<RecordSummary>::text("what", |record| record.what.clone()),
-        ListColumn::<RecordSummary>::text("target", |record| record.target.clone()),
-        ListColumn::<RecordSummary>::text("by", |record| record.by.clone()),
-        ListColumn::<RecordSummary>::text("why", |record| record.why.clone()),
+        ListColumn::<RecordSummary>::optional_text("module", |record| record.module.clone()).wide(),
+        ListColumn::<RecordSummary>::optional_text("outcome", |record| record.outcome.clone()),
+        ListColumn::<RecordSummary>::optional_text("user", |record| record.uid.map(users::shown)),
+        ListColumn::<RecordSummary>::optional_text("job", |record| record.job.clone()),
+        ListColumn::<RecordSummary>::optional_text("what", |record| record.what.clone()),
+        ListColumn::<RecordSummary>::optional_text("target", |record| record.target.clone()),
+        ListColumn::<RecordSummary>::optional_text("by", |record| record.by.clone()),
+        ListColumn::<RecordSummary>::optional_text("why", |record| record.why.clone()),
         ListColumn::<RecordSummary>::text("hash", |record| record.hash.clone()).wide(),
     ];
 }
 
 /// Returns all fields of a record as JSON.
-fn whole(row: &TrailRow) -> Result<Value> {
+fn record_json(row: &TrailRow) -> Result<Value> {
     let TrailRow {
         seq,
         at,

@@ -2,7 +2,7 @@
 use super::{filter, open};
 use crate::{
     args::{AuditStats, OutputFormat},
-    output, users,
+    output, plain, users,
 };
 use anyhow::Result;
 use peal_audit::AuditError;
@@ -77,7 +77,7 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         counts
             .iter()
             // Names come from users and modules, and could move the cursor.
-            .try_for_each(|(name, count)| writeln!(out, "  {count:>8}  {}", name.escape_debug()))
+            .try_for_each(|(name, count)| writeln!(out, "  {count:>8}  {}", plain(name)))
     };
     part("by kind", stats.kinds.into_iter().collect())?;
     let modules = stats.modules.into_iter().flat_map(|(module, outcomes)| {

@@ -9,7 +9,7 @@ mod serve;
 mod service;
 mod status;
 
-pub use modules::{ServedModules, next_work};
+pub use modules::{ServedModules, next_work, parts_of};
 pub use recent_events::RecentEvents;
 pub use requests::{EventPosition, NodeReply, NodeRequest, TrailState};
 pub use serve::{ServedCluster, network, show, status_of};

@@ -8,8 +8,8 @@ use peal_confinement::ActiveConfinement;
 use peal_model::{ClusterName, NodeName};
 use peal_modules::{ClusterModuleParts, DeployError, Deployer, DesiredModule};
 use peal_nats::{
-    DeploymentError, DeploymentStatus, FetchedSet, ModuleExchange, ModuleWork, NodeReport,
-    ObjectId, RolloutStage, RolloutTerms, SetAnswer, SetNumber, SetProposal,
+    ClusterModule, DeploymentChange, DeploymentStatus, FetchedSet, ModuleExchange, ModuleWork,
+    NodeReport, ObjectId, RolloutStage, RolloutTerms, SetAnswer, SetNumber, SetProposal,
 };
 use peal_sandbox::Digest;
 use peal_server::admin::{
@@ -19,6 +19,7 @@ use peal_server::admin::{
 use std::{
     collections::BTreeMap,
     future,
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -64,7 +65,7 @@ impl ServedModules {
                 let result = deployer
                     .run_cluster_set(Vec::new(), "no set of the cluster")
                     .await;
-                self.exchange.ran(None, told(result));
+                self.exchange.ran(None, without_value(result));
             }
             ModuleWork::Run(Some(set)) => {
                 let result = self.run(&set, deployer, confinement).await;
@@ -80,13 +81,8 @@ impl ServedModules {
         confinement: Option<&ActiveConfinement>,
     ) -> Result<(), String> {
         let set = &fetched.set;
-        let parts = fetched.modules.iter().map(|fetched| ClusterModuleParts {
-            name: fetched.module.name.clone(),
-            settings: fetched.module.settings.clone(),
-            signature: fetched.module.signature.clone(),
-            component: fetched.component.clone(),
-            component_signature: fetched.module.component_signature.clone(),
-        });
+        let modules = fetched.modules.iter();
+        let parts = modules.map(|fetched| parts_of(&fetched.module, fetched.component.clone()));
         let name = format!("set {} of the cluster", set.number);
         let modules = deployer
             .prepare_cluster_set((self.cluster.as_str(), &name), parts.collect())
@@ -130,7 +126,7 @@ impl ServedModules {
             "set {} of the cluster, by node {}: {}",
             set.number, set.by, set.cause
         );
-        told(deployer.run_cluster_set(modules, &cause).await)
+        without_value(deployer.run_cluster_set(modules, &cause).await)
     }
 
     fn kept_sets(&self) -> Vec<SetNumber> {
@@ -149,27 +145,23 @@ impl ServedModules {
         &self,
         call: ClusterModuleCall,
     ) -> impl Future<Output = Result<AdminReply, String>> + use<> {
-        let change: std::pin::Pin<Box<dyn Future<Output = _> + Send>> = match call {
-            ClusterModuleCall::Promote => Box::pin(self.exchange.promote()),
-            ClusterModuleCall::Rollback { to } => {
-                Box::pin(self.exchange.roll_back(to.map(SetNumber)))
-            }
-            ClusterModuleCall::Deploy(set) => match proposal(set) {
-                Ok(proposal) => Box::pin(self.exchange.deploy(proposal)),
-                Err(wrong) => {
-                    let stored = Err(DeploymentError::NotStored { reason: wrong });
-                    Box::pin(future::ready(stored))
-                }
-            },
-        };
+        let change = deployment_change(call).map(|change| self.exchange.change(change));
         async move {
-            let stored = change
-                .await
-                .map_err(|error| error_text(&Error::new(error)))?;
-            Ok(AdminReply::Deploying {
-                set: stored.map(|set| set.0),
-            })
+            let stored = change?.await;
+            let set = stored.map_err(|error| error_text(&Error::new(error)))?;
+            Ok(deploying(set))
         }
+    }
+
+    /// Returns the reply that a change would have now.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason for which the change would be refused.
+    pub fn check(&self, call: ClusterModuleCall) -> Result<AdminReply, String> {
+        let change = deployment_change(call)?;
+        let set = self.exchange.check(change);
+        set.map(deploying).map_err(|error| error.to_string())
     }
 
     /// Returns the modules of the cluster, as `peal module list` shows them.
@@ -186,7 +178,32 @@ pub async fn next_work(modules: &mut Option<ServedModules>) -> ModuleWork {
     }
 }
 
-fn told<T>(result: Result<T, DeployError>) -> Result<(), String> {
+fn deploying(set: Option<SetNumber>) -> AdminReply {
+    AdminReply::Deploying {
+        set: set.map(|set| set.0),
+    }
+}
+
+fn deployment_change(call: ClusterModuleCall) -> Result<DeploymentChange, String> {
+    Ok(match call {
+        ClusterModuleCall::Promote => DeploymentChange::Promote,
+        ClusterModuleCall::Rollback { to } => DeploymentChange::RollBack(to.map(SetNumber)),
+        ClusterModuleCall::Deploy(set) => DeploymentChange::Deploy(proposal(set)?),
+    })
+}
+
+/// Returns a module of a set with its component, to be verified.
+pub fn parts_of(module: &ClusterModule, component: Arc<[u8]>) -> ClusterModuleParts {
+    ClusterModuleParts {
+        name: module.name.clone(),
+        settings: module.settings.clone(),
+        signature: module.signature.clone(),
+        component,
+        component_signature: module.component_signature.clone(),
+    }
+}
+
+fn without_value<T>(result: Result<T, DeployError>) -> Result<(), String> {
     result.map(drop).map_err(|refused| refused.to_string())
 }
 

@@ -17,6 +17,7 @@ use peal_client::{Client, Control, ControlRequest, RequestSelector, Tool};
 use peal_model::{DataArray, Info, Proc, Value, key, rank};
 use progress::Progress;
 use result::{CtlResult, CtlStatusWord};
+use rustix::process::Signal;
 use std::{process::ExitCode, time::Duration};
 
 /// Default time limit of a request.
@@ -29,8 +30,8 @@ struct PlannedControl {
     control: Control,
     act: CtlAct,
     follow: WaitExtent,
-    /// Confirmation; none is asked for what can be undone.
-    confirm: ConfirmArgs,
+    /// Confirmation; none for what can be undone.
+    confirm: Option<ConfirmArgs>,
 }
 
 impl PlannedControl {
@@ -40,7 +41,7 @@ impl PlannedControl {
             control,
             act,
             follow: WaitExtent::Done,
-            confirm: ConfirmArgs { yes: true },
+            confirm: None,
         }
     }
 }
@@ -59,15 +60,20 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
     let planned = match command {
         CtlCommand::Pause(act) => PlannedControl::done(Control::Pause, act),
         CtlCommand::Resume(act) => PlannedControl::done(Control::Resume, act),
-        CtlCommand::Signal(CtlSignal { signal, act }) => {
-            PlannedControl::done(Control::Signal(signal), act)
-        }
-        CtlCommand::Terminate(CtlEnd { act, confirm }) => PlannedControl {
+        CtlCommand::Signal(CtlSignal {
+            signal,
+            act,
             confirm,
+        }) => PlannedControl {
+            confirm: is_end(signal).then_some(confirm),
+            ..PlannedControl::done(Control::Signal(signal), act)
+        },
+        CtlCommand::Terminate(CtlEnd { act, confirm }) => PlannedControl {
+            confirm: Some(confirm),
             ..PlannedControl::done(Control::Terminate, act)
         },
         CtlCommand::Kill(CtlEnd { act, confirm }) => PlannedControl {
-            confirm,
+            confirm: Some(confirm),
             ..PlannedControl::done(Control::Kill, act)
         },
         CtlCommand::Checkpoint(args) => {
@@ -89,7 +95,7 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
                 control,
                 act: args.act,
                 follow: waits(args.wait),
-                confirm: args.confirm,
+                confirm: Some(args.confirm),
             }
         }
         CtlCommand::Preempt(args) => {
@@ -101,24 +107,31 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
                 control,
                 act: args.act,
                 follow: waits(args.wait),
-                confirm: args.confirm,
+                confirm: Some(args.confirm),
             }
         }
         CtlCommand::Cancel(args) => return node::as_tool(cancel(args)),
         CtlCommand::Status(args) => return node::as_tool(status::status(args)),
     };
-    if !planned.act.dry_run.dry_run {
+    if let (Some(confirm), false) = (planned.confirm, planned.act.dry_run.dry_run) {
         let question = || {
             let targets = planned.act.targets.iter();
             let targets: Vec<Proc> = targets.flat_map(|targets| targets.0.clone()).collect();
             let verb = verb(&planned.control);
             Ok(format!("{verb} {}", described_targets(&targets)))
         };
-        if planned.confirm.ask(question)? == UserConsent::Declined {
-            return Ok(confirm::declined());
+        if confirm.ask(question)? == UserConsent::Declined {
+            return Ok(confirm::report_declined());
         }
     }
     node::as_tool(act_on(planned))
+}
+
+/// Returns true for a signal that ends procs as `peal ctl kill` and `terminate` do.
+fn is_end(signal: u8) -> bool {
+    [Signal::KILL, Signal::TERM]
+        .iter()
+        .any(|end| end.as_raw() == i32::from(signal))
 }
 
 /// Action after the server's answer.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use peal_client::{
     ClientError, ControlState, ControlStatus, JobControlResult, ProcOutcome, reasons,
 };
-use peal_model::{Proc, Status, code};
+use peal_model::{Status, code};
 use peal_server::admin::WatchedStatus;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -70,8 +70,8 @@ pub struct CtlResult {
     not_done: Vec<ProcOutcome>,
     /// Requests that it did not cancel.
     not_cancelled: Vec<ControlStatus>,
-    /// Procs that a checked request would reach.
-    reached: Vec<Proc>,
+    /// Procs, or names of requests, that a checked request would reach; none for one that was made.
+    reached: Option<Vec<String>>,
 }
 
 /// Result for programs.
@@ -85,8 +85,8 @@ struct PrintedResult<'a> {
     not_done: Vec<PrintedProc<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_cancelled: Vec<PrintedRequest<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    reached: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reached: Option<&'a [String]>,
 }
 
 /// Request that was not cancelled, for programs.
@@ -149,16 +149,23 @@ impl CtlResult {
             reasons: reasons(&infos),
             not_done,
             not_cancelled,
-            reached: Vec::new(),
+            reached: None,
         }
     }
 
     /// Creates the result of a request that was only checked.
     pub fn checked(result: JobControlResult) -> CtlResult {
+        let procs = result.reached();
+        let procs = procs.iter().map(ToString::to_string);
+        let reached = procs.chain(result.reached_names()).collect();
+        let done = CtlResult::done(result);
         CtlResult {
-            reached: result.reached(),
-            end: CtlStatusWord::Checked,
-            ..CtlResult::done(result)
+            reached: Some(reached),
+            end: match done.end {
+                CtlStatusWord::Done => CtlStatusWord::Checked,
+                end => end,
+            },
+            ..done
         }
     }
 
@@ -179,7 +186,7 @@ impl CtlResult {
                 reasons: reasons(&infos),
                 not_done: ProcOutcome::parse_outcomes(&infos),
                 not_cancelled: ControlStatus::not_cancelled(&infos),
-                reached: Vec::new(),
+                reached: None,
             }),
             error => Err(error.into()),
         }
@@ -203,7 +210,7 @@ impl CtlResult {
             reasons,
             not_done,
             not_cancelled: Vec::new(),
-            reached: Vec::new(),
+            reached: None,
         }
     }
 
@@ -215,7 +222,7 @@ impl CtlResult {
             reasons: Vec::new(),
             not_done: Vec::new(),
             not_cancelled: Vec::new(),
-            reached: Vec::new(),
+            reached: None,
         }
     }
 
@@ -238,13 +245,15 @@ impl CtlResult {
                 reasons: &self.reasons,
                 not_done,
                 not_cancelled,
-                reached: self.reached.iter().map(ToString::to_string).collect(),
+                reached: self.reached.as_deref(),
             };
             output::print(&form.record(&printed)?)?;
-        } else if self.end == CtlStatusWord::Checked {
-            let procs: Vec<String> = self.reached.iter().map(ToString::to_string).collect();
-            let what = id.map_or_else(|| procs.join(", "), crate::plain);
-            output::print(&format!("would {request} {what}\n"))?;
+        } else if let Some(reached) = &self.reached {
+            let reached = match reached.as_slice() {
+                [] => "nothing".to_owned(),
+                names => crate::plain(&names.join(", ")),
+            };
+            output::print(&format!("would {request} {reached}\n"))?;
         } else if let (Some(id), CtlStatusWord::Accepted | CtlStatusWord::Ended(_)) = (id, self.end)
         {
             output::print(&format!("{} {}\n", crate::plain(id), self.end.name()))?;

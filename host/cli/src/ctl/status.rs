@@ -62,7 +62,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     };
     let Some(kept) = tool_request.wait(&progress, work).await else {
         tool_request.leave().await;
-        return CtlResult::late().print("status", None, OutputFormat::Text);
+        return CtlResult::late().print("status", None, format.output);
     };
     let kept = kept?;
     tool_request.leave().await;

@@ -1,9 +1,11 @@
 //! `peal describe job`.
-use super::Description;
+use super::DescribedParts;
 use crate::{
     admin,
     args::{AuditSource, ConfigArgs, DescribeJob, ServerArgs, ToolArgs},
-    audit, event, job, node, ps, tool,
+    audit, event, job, node,
+    ps::{self, GatheredJobs},
+    tool,
     users::WithUserName,
 };
 use anyhow::{Result, bail};
@@ -13,6 +15,8 @@ use peal_store::Filter;
 use serde_json::Value;
 use std::process::ExitCode;
 
+/// Exit status if there is no such job.
+const MISSING: u8 = 1;
 /// Number of denials that are shown.
 const MAX_DENIALS: u32 = 20;
 
@@ -20,9 +24,9 @@ const MAX_DENIALS: u32 = 20;
 pub(super) fn describe(args: DescribeJob) -> Result<ExitCode> {
     let DescribeJob { at, nspace, format } = args;
     let config = at.config.clone();
-    let mut told = Description::default();
+    let mut told = DescribedParts::default();
     told.add_known("job", registered(at.clone(), &nspace))?;
-    told.add_known("procs", procs(&nspace))?;
+    told.add_known("procs", procs(at.clone(), &nspace))?;
     told.add_known("handlers", handlers(at, &nspace))?;
     told.add_known("record", job::recorded(config.clone(), &nspace))?;
     told.add_known("denials", denials(config, &nspace))?;
@@ -31,7 +35,11 @@ pub(super) fn describe(args: DescribeJob) -> Result<ExitCode> {
         parts.any(|part| part.title == title && !part.value.is_null())
     };
     if !["job", "procs", "record"].into_iter().any(is_known) {
-        bail!("no job {nspace:?} runs here or has a record; `peal ps` shows those that run");
+        crate::print_line(&format!(
+            "no job {:?} runs here or has a record; `peal ps` shows those that run",
+            nspace.as_str()
+        ));
+        return Ok(ExitCode::from(MISSING));
     }
     told.print(format.output)
 }
@@ -47,16 +55,28 @@ fn registered(at: ServerArgs, nspace: &Nspace) -> Result<Option<Value>> {
     Ok(job.transpose()?)
 }
 
-/// Returns the job and its procs as its user sees them; none if it does not run.
-fn procs(nspace: &Nspace) -> Result<Option<Value>> {
+/// Returns the job and its procs as its user sees them; none if it does not run. They come from the server of
+/// the other facts or, if none is asked for these, from those of this user.
+fn procs(at: ServerArgs, nspace: &Nspace) -> Result<Option<Value>> {
+    let uri = match admin::request(at, &AdminRequest::Status) {
+        Ok((AdminReply::Status(status), _)) => Some(status.uri.parse()?),
+        Ok((reply, _)) => return admin::unexpected(&reply),
+        // A server of `peal run` has no admin socket.
+        Err(_) => None,
+    };
+    let server = ToolArgs {
+        uri,
+        ..ToolArgs::default()
+    };
     node::as_tool(async {
-        let attached = tool::attach_to_all(event::tool_settings(ToolArgs::default())?).await?;
-        let tools = attached.report();
-        let jobs = ps::from_servers(&tools, std::slice::from_ref(nspace)).await;
-        for tool in &tools {
-            tool::leave(tool).await;
+        let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
+        let found = ps::from_servers(&tools, std::slice::from_ref(nspace)).await;
+        tools.leave().await;
+        let GatheredJobs { jobs, is_complete } = found?;
+        match ps::as_json(&jobs).into_iter().next() {
+            None if !is_complete => bail!("a server was left out"),
+            job => Ok(job),
         }
-        Ok(ps::as_json(&jobs?).into_iter().next())
     })
 }
 

@@ -25,7 +25,7 @@ pub fn run(command: DescribeCommand) -> Result<ExitCode> {
 
 /// Parts of a description, in their order.
 #[derive(Default)]
-struct Description {
+struct DescribedParts {
     parts: Vec<DescribedPart>,
 }
 
@@ -35,7 +35,7 @@ struct DescribedPart {
     value: Value,
 }
 
-impl Description {
+impl DescribedParts {
     /// Adds a part; null for one that is not known.
     fn add(&mut self, title: &'static str, value: impl Serialize) -> Result<()> {
         let value = serde_json::to_value(value)?;

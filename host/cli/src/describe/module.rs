@@ -1,5 +1,5 @@
 //! `peal describe module`.
-use super::Description;
+use super::DescribedParts;
 use crate::{
     admin,
     args::{DescribeModule, ServerArgs},
@@ -38,7 +38,7 @@ pub(super) fn describe(args: DescribeModule) -> Result<ExitCode> {
         };
         bail!("the server has no module {name:?}; {hint}");
     };
-    let mut told = Description::default();
+    let mut told = DescribedParts::default();
     let modules: Result<Vec<Value>> = named.iter().map(|module| status(module)).collect();
     told.add("module", modules?)?;
     match &first.path {

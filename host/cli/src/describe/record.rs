@@ -1,5 +1,5 @@
 //! `peal describe denial` and `event`: what the audit trail has about a request or an event.
-use super::Description;
+use super::DescribedParts;
 use crate::{args::DescribeRecord, audit};
 use anyhow::{Context, Result, bail};
 use peal_audit::{
@@ -22,12 +22,12 @@ pub(super) fn denial(args: DescribeRecord) -> Result<ExitCode> {
     let entry = AuditEntry::read(&row.body)?;
     let calls = match &entry {
         AuditEntry::Decision(decision) if is_denied(decision) => {
-            let number = decision.request_number;
-            calls(
-                &source,
-                &row,
-                |call| matches!(&call.record.subject, CallSubject::Policy(policy) if policy.number == number),
-            )?
+            // Each run of the server counts its requests anew.
+            let run = run_of(&source, &row)?;
+            let is_about = |subject: &CallSubject| matches!(subject, CallSubject::Policy(policy) if policy.number == decision.request_number);
+            calls(&source, &row, |call| {
+                run.is_none_or(|run| call.run == run) && is_about(&call.record.subject)
+            })?
         }
         AuditEntry::Denied(_) | AuditEntry::Refusals(_) => Vec::new(),
         _ => {
@@ -39,11 +39,22 @@ pub(super) fn denial(args: DescribeRecord) -> Result<ExitCode> {
             );
         }
     };
-    let mut told = Description::default();
+    let mut told = DescribedParts::default();
     told.add("denial", audit::summary(&row))?;
     told.add("policies", calls)?;
     told.add("record", readable(&row.body)?)?;
     told.print(args.format.output)
+}
+
+/// Returns the run of the server that made a record: the record at which it began, if that is kept.
+fn run_of(source: &TrailSource, row: &TrailRow) -> Result<Option<u64>> {
+    let began = Filter {
+        to: Some(row.seq),
+        kinds: vec![kind::BEGAN.to_owned()],
+        ..Filter::default()
+    };
+    let last = source.last(&began, 1)?.pop();
+    Ok(last.map(|began| began.seq))
 }
 
 fn is_denied(decision: &DecisionEntry) -> bool {
@@ -65,7 +76,7 @@ pub(super) fn event(args: DescribeRecord) -> Result<ExitCode> {
         let is_same = |subject: &CallSubject| matches!(subject, CallSubject::Event(event) if event.number == about.number);
         call.run == of.run && is_same(&call.record.subject)
     })?;
-    let mut told = Description::default();
+    let mut told = DescribedParts::default();
     told.add("event", WatchedEvent::of(&about.event))?;
     told.add("number", about.number)?;
     told.add("handlers", calls)?;

@@ -79,6 +79,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
     let seen = WatchedEvent::of(&event);
     output::print(&match format.output {
         OutputFormat::Data(form) => form.document(&seen)?,
+        _ if dry_run.dry_run => format!("would raise {}\n", print::line(&seen)),
         _ => print::line(&seen) + "\n",
     })?;
     Ok(ExitCode::SUCCESS)

@@ -134,7 +134,10 @@ fn status(status: &WatchedStatus) -> String {
 }
 
 fn plain(text: &str) -> String {
-    text.escape_debug().take(MAX_SHOWN_CHARACTERS).collect()
+    crate::plain(text)
+        .chars()
+        .take(MAX_SHOWN_CHARACTERS)
+        .collect()
 }
 
 fn value(of: &Value) -> String {

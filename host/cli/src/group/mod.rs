@@ -7,7 +7,7 @@ use crate::{
     listing::{ListSelection, listed, names},
     monitor::{usage::members, written},
     node,
-    tool::{self, ToolAnswer},
+    tool::{self, ServerAnswers, ToolAnswer},
 };
 use anyhow::{Result, bail};
 use peal_client::Tool;
@@ -67,12 +67,13 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
                 format,
             }) => (server, Some(name), format.output),
         };
-        let attached = tool::attach_to_all(event::tool_settings(server)?).await?;
-        let tools = attached.report();
-        let gathered = tool::ask_each(&tools, gather).await;
-        for tool in &tools {
-            tool::leave(tool).await;
-        }
+        let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
+        let gathered = tools.ask_each(gather).await;
+        tools.leave().await;
+        let ServerAnswers {
+            answers,
+            is_complete,
+        } = gathered?;
         let of_server = |ToolAnswer { server, answer }: ToolAnswer<Vec<ListedGroup>>| {
             let groups = answer.into_iter();
             groups.map(move |group| ListedGroup {
@@ -80,7 +81,7 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
                 ..group
             })
         };
-        let groups: Vec<ListedGroup> = gathered?.into_iter().flat_map(of_server).collect();
+        let groups: Vec<ListedGroup> = answers.into_iter().flat_map(of_server).collect();
         let mut meant: Vec<ListedGroup> = match &named {
             // Names of groups are unique for one user only: root may see several groups of one
             // name.
@@ -98,6 +99,9 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
         };
         selection.sort(&mut meant);
         let text = match (&named, format) {
+            (Some(name), _) if meant.is_empty() && !is_complete => {
+                bail!("group {name:?} is not known: a server was left out");
+            }
             (Some(name), _) if meant.is_empty() => {
                 crate::print_line(&missing(name, &groups));
                 return Ok(ExitCode::from(MISSING));
@@ -106,6 +110,9 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
             (Some(_), OutputFormat::Name) => print::members(&meant),
             (None, OutputFormat::Name) => names(meant.iter().map(|group| &group.name)),
             (Some(_), _) => print::show(&meant),
+            (None, _) if meant.is_empty() && !is_complete => {
+                "there are no groups at the servers that answer\n".to_owned()
+            }
             (None, _) if meant.is_empty() => "there are no groups here\n".to_owned(),
             (None, _) => listed(&meant, format),
         };

@@ -10,10 +10,7 @@ use serde_json::{Value, json};
 
 impl ListItem for ListedGroup {
     const COLUMNS: &'static [ListColumn<ListedGroup>] = &[
-        ListColumn::<ListedGroup>::text("server", |group| {
-            group.server.clone().unwrap_or_else(|| NONE.to_owned())
-        })
-        .if_given(),
+        ListColumn::<ListedGroup>::optional_text("server", |group| group.server.clone()).if_given(),
         ListColumn::<ListedGroup>::text("group", |group| group.name.clone()),
         ListColumn::<ListedGroup>::text("user", user),
         ListColumn::<ListedGroup>::number(

@@ -8,9 +8,9 @@ pub use recorder::{JobRecorder, RecorderCommand};
 
 use crate::{
     admin,
-    args::{EnvironmentArgs, JobListArgs, JobSubcommand, OutputFormat},
+    args::{DryRunArgs, EnvironmentArgs, JobListArgs, JobSubcommand, OutputFormat},
     listing::{ListColumn, ListItem, ListSelection, listed, names},
-    output, units, usage_error,
+    output, plain, units, usage_error,
     users::{self, WithUserName},
 };
 use anyhow::{Result, bail};
@@ -61,9 +61,10 @@ pub fn run(command: JobSubcommand) -> Result<ExitCode> {
                 rank: args.rank,
                 pid: args.pid,
             };
-            let (reply, _) = admin::request_change(args.at, call, args.dry_run)?;
-            match reply {
-                AdminReply::Started => Ok(ExitCode::SUCCESS),
+            let (nspace, rank, pid) = (args.nspace.as_str(), args.rank, args.pid);
+            let would = format!("watch process {pid} as rank {rank} of job {nspace}");
+            match admin::request_change(args.at, call, args.dry_run)?.0 {
+                AdminReply::Started => done(&would, args.dry_run),
                 reply => admin::unexpected(&reply),
             }
         }
@@ -71,15 +72,23 @@ pub fn run(command: JobSubcommand) -> Result<ExitCode> {
             let call = AdminRequest::Deregister {
                 nspace: args.nspace.to_string(),
             };
-            let (reply, _) = admin::request_change(args.at, call, args.dry_run)?;
-            match reply {
-                AdminReply::Deregistered => Ok(ExitCode::SUCCESS),
+            let would = format!("remove job {}", args.nspace.as_str());
+            match admin::request_change(args.at, call, args.dry_run)?.0 {
+                AdminReply::Deregistered => done(&would, args.dry_run),
                 reply => admin::unexpected(&reply),
             }
         }
         JobSubcommand::List(args) => list(args),
         JobSubcommand::Record(args) => record::record(args),
     }
+}
+
+/// Ends a request that prints nothing but, in a dry run, what it would do.
+fn done(would: &str, dry_run: DryRunArgs) -> Result<ExitCode> {
+    if dry_run.dry_run {
+        output::print(&format!("would {}\n", plain(would)))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn print(reply: AdminReply, how: &EnvironmentArgs) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! `peal module list --available`: modules that can be added to a server.
 use crate::{
     args::{ModuleListArgs, OutputFormat},
-    listing::{ListColumn, ListItem, NONE, listed, names},
+    listing::{ListColumn, ListItem, listed, names},
     output,
 };
 use anyhow::Result;
@@ -33,13 +33,9 @@ pub fn list(args: &ModuleListArgs) -> Result<ExitCode> {
 impl ListItem for AvailableModule {
     const COLUMNS: &'static [ListColumn<AvailableModule>] = &[
         ListColumn::<AvailableModule>::text("module", |module| module.declaration().name),
-        ListColumn::<AvailableModule>::text("grants", |module| {
+        ListColumn::<AvailableModule>::optional_text("grants", |module| {
             let grants: Vec<&str> = grants(module).collect();
-            if grants.is_empty() {
-                NONE.to_owned()
-            } else {
-                grants.join(",")
-            }
+            (!grants.is_empty()).then(|| grants.join(","))
         }),
         ListColumn::<AvailableModule>::text("path", |module| module.path.display().to_string())
             .wide(),

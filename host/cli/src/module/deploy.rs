@@ -1,11 +1,11 @@
 //! `peal module deploy`: modules for all nodes of a cluster, from files of this node.
 use super::{
-    deploy_dry_run::{would_deploy, would_promote, would_roll_back},
+    deploy_dry_run::{verify, would_deploy, would_promote, would_roll_back},
     deployed, deployed_cluster, sign,
 };
 use crate::{
     admin,
-    args::{ModuleDeploy, ModuleRollback, ServerArgs},
+    args::{DryRunArgs, ModuleDeploy, ModuleRollback, ServerArgs},
     config, node, output, plain,
 };
 use anyhow::{Context, Result, bail};
@@ -24,6 +24,7 @@ use std::{
     io::Write,
     path::Path,
     process::ExitCode,
+    sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -45,12 +46,13 @@ pub fn deploy(args: ModuleDeploy) -> Result<ExitCode> {
         );
     }
     let is_dry = args.dry_run.dry_run;
-    if args.promote && is_dry {
-        return would_promote(&list);
-    }
     if args.promote {
-        let set = request(&args.at, ClusterModuleCall::Promote)?;
-        return follow(&args.at, list.revision, set);
+        let set = request(&args.at, ClusterModuleCall::Promote, args.dry_run)?;
+        return if is_dry {
+            would_promote(&list, set)
+        } else {
+            follow(&args.at, list.revision, set)
+        };
     }
     let settings = config::load_sections(args.at.config.clone(), &["cluster"])?.cluster;
     let Some(access) = ClusterAccess::from_settings(&settings, &peal_system::hostname())? else {
@@ -71,39 +73,42 @@ pub fn deploy(args: ModuleDeploy) -> Result<ExitCode> {
         }
     }
     if is_dry {
-        return would_deploy(&args, &list, &added);
+        verify(args.at.config.clone(), &list.cluster, &added)?;
     }
-    let cause = cause(&args.remove, &added);
-    let object = node::as_tool(store(&access, &list, &args.remove, added))?;
+    let object = node::as_tool(set_object(&access, &list, &args, &added))?;
     let call = ClusterModuleCall::Deploy(NewClusterSet {
         base: list.revision,
         sha256: object.to_string(),
         size: object.size,
-        cause,
+        cause: cause(&args.remove, &added),
         quota_percent: args.quota,
         timeout_ms: u64::try_from(args.timeout.as_millis()).unwrap_or(u64::MAX),
         canary_percent: args.canary,
     });
-    let set = request(&args.at, call)?;
-    follow(&args.at, list.revision, set)
+    let set = request(&args.at, call, args.dry_run)?;
+    if is_dry {
+        would_deploy(&args, &list, &added)
+    } else {
+        follow(&args.at, list.revision, set)
+    }
 }
 
 /// Has all nodes return to an earlier set, and waits for them.
 pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
     let list = cluster_list(&args.at)?;
+    let call = ClusterModuleCall::Rollback { to: args.to };
+    let set = request(&args.at, call, args.dry_run)?;
     if args.dry_run.dry_run {
-        return would_roll_back(&list, args.to);
+        would_roll_back(&list, set)
+    } else {
+        follow(&args.at, list.revision, set)
     }
-    let set = request(&args.at, ClusterModuleCall::Rollback { to: args.to })?;
-    follow(&args.at, list.revision, set)
 }
 
 /// Module of a file with its component.
 pub(super) struct NewModule {
     pub(super) module: ClusterModule,
-    component: Vec<u8>,
-    /// Entry of the file.
-    pub(super) entry: ModuleEntry,
+    pub(super) component: Arc<[u8]>,
 }
 
 /// Reads the modules of a file.
@@ -141,7 +146,6 @@ fn new_module(mut entry: ModuleEntry) -> Result<NewModule> {
         );
         return Err(Problems(vec![entry.problem("module.sha256", wrong)]).into());
     }
-    let of_file = entry.clone();
     entry.settings.path = ComponentSource::Cluster(digest.0);
     // Nodes that need a signature say that there is none.
     let signature = Signature::beside(&path).ok();
@@ -153,8 +157,7 @@ fn new_module(mut entry: ModuleEntry) -> Result<NewModule> {
             component: object_id(&component),
             component_signature: signature.map(|signature| signature.text().to_owned()),
         },
-        component,
-        entry: of_file,
+        component: component.into(),
     })
 }
 
@@ -180,14 +183,33 @@ fn cause(removed: &[String], added: &[NewModule]) -> String {
     added.chain(removed).collect::<Vec<_>>().join(", ")
 }
 
-/// Stores the set of the cluster with these changes, and its new components.
-async fn store(
+/// Returns the object of the cluster's set with these changes. Stores it and the new components, except in a
+/// dry run.
+async fn set_object(
     access: &ClusterAccess,
     list: &ClusterModuleList,
-    removed: &[String],
-    added: Vec<NewModule>,
+    args: &ModuleDeploy,
+    added: &[NewModule],
 ) -> Result<ObjectId> {
     let link = NatsLink::connect(access).await?;
+    let set = changed_set(&link, list, &args.remove, added).await?;
+    let set = set.encode()?;
+    if args.dry_run.dry_run {
+        return Ok(object_id(&set));
+    }
+    for new in added {
+        link.store_object(&new.component).await?;
+    }
+    Ok(link.store_object(&set).await?)
+}
+
+/// Returns the set of the cluster with these changes.
+async fn changed_set(
+    link: &NatsLink,
+    list: &ClusterModuleList,
+    removed: &[String],
+    added: &[NewModule],
+) -> Result<ClusterModuleSet> {
     let active = list.sets.iter().find(|set| Some(set.set) == list.active);
     let mut set = match active {
         None => ClusterModuleSet::default(),
@@ -225,21 +247,17 @@ async fn store(
             );
         }
     }
-    for NewModule {
-        module, component, ..
-    } in added
-    {
-        link.store_object(&component).await?;
+    for NewModule { module, .. } in added {
         let known = set
             .modules
             .iter_mut()
             .find(|known| known.name == module.name);
         match known {
-            Some(known) => *known = module,
-            None => set.modules.push(module),
+            Some(known) => *known = module.clone(),
+            None => set.modules.push(module.clone()),
         }
     }
-    Ok(link.store_object(&set.encode()?).await?)
+    Ok(set)
 }
 
 /// Returns the modules of the cluster of a server.
@@ -248,9 +266,9 @@ fn cluster_list(at: &ServerArgs) -> Result<ClusterModuleList> {
     list.context("the server is in no cluster: its configuration has no [cluster]")
 }
 
-fn request(at: &ServerArgs, call: ClusterModuleCall) -> Result<Option<u64>> {
+fn request(at: &ServerArgs, call: ClusterModuleCall, dry_run: DryRunArgs) -> Result<Option<u64>> {
     let request = AdminRequest::Module(ModuleCall::Cluster { call });
-    match admin::request(at.clone(), &request)?.0 {
+    match admin::request_change(at.clone(), request, dry_run)?.0 {
         AdminReply::Deploying { set } => Ok(set),
         reply => admin::unexpected(&reply),
     }

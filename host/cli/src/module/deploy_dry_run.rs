@@ -1,23 +1,33 @@
 //! `peal module deploy --dry-run` and `rollback --cluster --dry-run`: what would be done to the modules of
-//! the cluster. Modules are compared with the configuration of this node, and nothing is stored.
+//! the cluster. The server has checked the change; nothing is stored.
 use super::deploy::NewModule;
-use crate::{admin::NOTHING_CHANGED, args::ModuleDeploy, config, output, plain};
-use anyhow::{Result, bail};
+use crate::{
+    args::{ConfigArgs, ModuleDeploy},
+    cluster, config, output, plain,
+};
+use anyhow::Result;
 use peal_model::counted;
-use peal_server::admin::{ClusterModuleList, ClusterRolloutStage};
+use peal_server::admin::ClusterModuleList;
 use std::{fmt::Write, process::ExitCode};
 
-/// Verifies modules as this node would, and says what would be deployed.
+/// Verifies modules as the server of this node will.
+pub(super) fn verify(config: ConfigArgs, cluster: &str, added: &[NewModule]) -> Result<()> {
+    let resolved = config::load_for_server(config, [])?.resolved;
+    let parts: Vec<_> = added
+        .iter()
+        .map(|new| cluster::parts_of(&new.module, new.component.clone()))
+        .collect();
+    let names = (cluster, "the new set of the cluster");
+    peal_modules::verify_cluster_modules(names, &parts, &resolved)?;
+    Ok(())
+}
+
+/// Says what a deployment would do.
 pub(super) fn would_deploy(
     args: &ModuleDeploy,
     list: &ClusterModuleList,
     added: &[NewModule],
 ) -> Result<ExitCode> {
-    let config = config::load_for_server(args.at.config.clone(), [])?
-        .resolved
-        .config;
-    let entries: Vec<_> = added.iter().map(|new| new.entry.clone()).collect();
-    peal_modules::read_components(&entries, &config)?;
     let mut text = String::new();
     for new in added {
         // A write to a string cannot fail.
@@ -40,51 +50,30 @@ pub(super) fn would_deploy(
             args.quota
         ),
     };
-    told(&text)
+    print(&text)
 }
 
-/// Says what the promotion of a canary would do.
-pub(super) fn would_promote(list: &ClusterModuleList) -> Result<ExitCode> {
-    let canary = list.rollout.as_ref();
-    let Some(rollout) = canary.filter(|rollout| rollout.stage == ClusterRolloutStage::Canary)
-    else {
-        bail!("no set runs as a canary in cluster {}", list.cluster);
-    };
+/// Says what the promotion of a canary would do. `set` is the set that it would bring.
+pub(super) fn would_promote(list: &ClusterModuleList, set: Option<u64>) -> Result<ExitCode> {
     let nodes = counted(list.nodes.len(), "node");
-    told(&format!("{nodes} would run set {}\n", rollout.set))
+    let sets = set.map(|set| format!("{nodes} would run set {set}\n"));
+    print(&sets.unwrap_or_default())
 }
 
-/// Says what a rollback would do.
-pub(super) fn would_roll_back(list: &ClusterModuleList, to: Option<u64>) -> Result<ExitCode> {
-    let known = |set: u64| list.sets.iter().any(|known| known.set == set);
-    let text = match (to, &list.rollout, list.active) {
-        (Some(set), _, _) if !known(set) => {
-            let sets: Vec<String> = list
-                .sets
-                .iter()
-                .map(|known| known.set.to_string())
-                .collect();
-            bail!("the cluster has no set {set}; it has: {}", sets.join(", "));
-        }
-        (Some(set), _, _) => format!("would run set {set} on all nodes\n"),
-        (None, Some(rollout), _) => format!("would give up set {}\n", rollout.set),
-        (None, None, active) => {
-            let before = list
-                .sets
-                .iter()
-                .rev()
-                .find(|known| Some(known.set) < active);
-            let Some(before) = before else {
-                bail!("the set of the cluster has no previous set");
-            };
-            format!("would run set {} on all nodes\n", before.set)
-        }
-    };
-    told(&text)
+/// Says what a rollback would do. `set` is the set that all nodes would run.
+pub(super) fn would_roll_back(list: &ClusterModuleList, set: Option<u64>) -> Result<ExitCode> {
+    let mut text = String::new();
+    if let Some(rollout) = &list.rollout {
+        // A write to a string cannot fail.
+        let _ = writeln!(text, "would give up set {}", rollout.set);
+    }
+    if let Some(set) = set.filter(|set| list.rollout.is_none() || Some(*set) != list.active) {
+        let _ = writeln!(text, "would run set {set} on all nodes");
+    }
+    print(&text)
 }
 
-fn told(text: &str) -> Result<ExitCode> {
-    crate::print_line(NOTHING_CHANGED);
+fn print(text: &str) -> Result<ExitCode> {
     output::print(text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use crate::{
     args::{
         DryRunArgs, ModuleChangeArgs, ModuleListArgs, ModuleRollback, OutputFormat, ServerArgs,
     },
-    listing::{ListColumn, ListItem, ListSelection, NONE, listed, names},
+    listing::{ListColumn, ListItem, ListSelection, listed, names},
     output, units, users,
 };
 use anyhow::Result;
@@ -17,7 +17,7 @@ use peal_server::admin::{
 use serde::Serialize;
 use serde_json::Value;
 use std::{
-    io::Write,
+    io::{self, Write},
     process::ExitCode,
     time::{Duration, UNIX_EPOCH},
 };
@@ -60,6 +60,7 @@ fn as_json(list: &ModuleList) -> Result<Value> {
     let mut told = serde_json::to_value(list)?;
     let modules = list.modules.iter().map(|module| PrintedModule {
         module,
+        uid: owner(module),
         user: owner(module).and_then(users::name),
     });
     let modules = serde_json::to_value(modules.collect::<Vec<_>>())?;
@@ -74,8 +75,9 @@ fn as_json(list: &ModuleList) -> Result<Value> {
 struct PrintedModule<'a> {
     #[serde(flatten)]
     module: &'a ModuleStatus,
-    /// Name of the user that owns the module.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// User that owns the module, if one does.
+    uid: Option<u32>,
+    /// Name of the user, if this system knows one.
     user: Option<String>,
 }
 
@@ -84,7 +86,7 @@ pub fn change(args: ModuleChangeArgs, call: impl FnOnce(String) -> ModuleCall) -
     let ModuleChangeArgs { named, dry_run } = args;
     let nothing = format!("module {:?} is as it was", named.name);
     let deployed = request_change(named.at, call(named.name), dry_run)?;
-    print_change(&deployed, &nothing, dry_run)?;
+    print_deployed(&deployed, &nothing, dry_run)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -95,7 +97,7 @@ pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
     }
     let call = ModuleCall::Rollback { to: args.to };
     let deployed = request_change(args.at, call, args.dry_run)?;
-    print_change(
+    print_deployed(
         &deployed,
         "the modules are those of that version already",
         args.dry_run,
@@ -115,19 +117,37 @@ fn request_change(at: ServerArgs, call: ModuleCall, dry_run: DryRunArgs) -> Resu
     }
 }
 
-fn print_change(deployed: &Deployed, nothing: &str, dry_run: DryRunArgs) -> Result<()> {
+fn print_deployed(deployed: &Deployed, nothing: &str, dry_run: DryRunArgs) -> Result<()> {
     let mut out = output::stdout();
-    for change in &deployed.changes {
-        writeln!(out, "{change}")?;
-    }
+    let changes = &deployed.changes;
+    write_changes(&mut out, changes, dry_run)?;
     // A reset ends a quarantine, and the version stays.
     let is_reset = |change: &ModuleChange| change.what == ChangeKind::Reset;
-    if deployed.changes.is_empty() {
-        writeln!(out, "{nothing}")?;
-    } else if !dry_run.dry_run && !deployed.changes.iter().all(is_reset) {
-        writeln!(out, "version {} runs", deployed.version)?;
+    match dry_run.dry_run {
+        true if changes.is_empty() => writeln!(out, "would change nothing: {nothing}")?,
+        false if changes.is_empty() => writeln!(out, "{nothing}")?,
+        false if !changes.iter().all(is_reset) => {
+            writeln!(out, "version {} runs", deployed.version)?;
+        }
+        _ => {}
     }
     Ok(())
+}
+
+/// Writes changes of modules, one a line.
+pub fn write_changes(
+    out: &mut impl Write,
+    changes: &[ModuleChange],
+    dry_run: DryRunArgs,
+) -> io::Result<()> {
+    changes.iter().try_for_each(|change| {
+        let ModuleChange { name, what } = change;
+        if dry_run.dry_run {
+            writeln!(out, "module {name:?} would be {what}")
+        } else {
+            writeln!(out, "{change}")
+        }
+    })
 }
 
 fn print(out: &mut impl Write, list: &ModuleList, format: OutputFormat) -> Result<()> {
@@ -197,14 +217,11 @@ impl ListItem for ModuleStatus {
         ListColumn::<ModuleStatus>::text("sha256", |module| {
             module.sha256.chars().take(DIGEST).collect()
         }),
-        ListColumn::<ModuleStatus>::text("key", |module| {
+        ListColumn::<ModuleStatus>::optional_text("key", |module| {
             let signer = module.signer.as_ref();
-            signer.map_or_else(|| NONE.to_owned(), |signer| signer.key.clone())
+            signer.map(|signer| signer.key.clone())
         }),
-        ListColumn::<ModuleStatus>::text("path", |module| {
-            module.path.clone().unwrap_or_else(|| NONE.to_owned())
-        })
-        .wide(),
+        ListColumn::<ModuleStatus>::optional_text("path", |module| module.path.clone()).wide(),
     ];
 
     const STATES: &'static [&'static str] = &[

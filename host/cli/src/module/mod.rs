@@ -23,7 +23,7 @@ mod sign;
 mod test;
 mod verify;
 
-pub use deployed::modules;
+pub use deployed::{modules, write_changes};
 
 use crate::{args::ModuleCommand, reload};
 use anyhow::Result;

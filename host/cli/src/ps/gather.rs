@@ -27,6 +27,14 @@ pub struct GatheredJob {
     pub procs: Vec<GatheredProc>,
 }
 
+/// Jobs of servers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GatheredJobs {
+    pub jobs: Vec<GatheredJob>,
+    /// True if no server was left out.
+    pub is_complete: bool,
+}
+
 /// Proc, and its resource usage if known.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GatheredProc {

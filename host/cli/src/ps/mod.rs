@@ -3,7 +3,7 @@ mod gather;
 mod nodes;
 mod print;
 
-pub use gather::{GatheredJob, HostQueries, gather, job_names};
+pub use gather::{GatheredJob, GatheredJobs, HostQueries, gather, job_names};
 pub use print::{ProcRow, as_json};
 
 use crate::{
@@ -12,10 +12,9 @@ use crate::{
     listing::ListSelection,
     monitor::written,
     node,
-    tool::{self, ToolAnswer},
+    tool::{self, AttachedTools, ServerAnswers, ToolAnswer},
 };
-use anyhow::Result;
-use peal_client::Tool;
+use anyhow::{Result, bail};
 use peal_model::Nspace;
 use print::TablePlacement;
 use std::{
@@ -52,8 +51,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             nodes: _,
             config: _,
         } = args;
-        let attached = tool::attach_to_all(event::tool_settings(server)?).await?;
-        let tools = attached.report();
+        let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
         let format = format.output;
         let selection = ListSelection {
             user: user.user,
@@ -63,6 +61,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
         let order = selection.order.as_ref();
         let is_terminal = io::stdout().is_terminal();
         let mut missing = Vec::new();
+        let mut is_complete = true;
         let show = async {
             let mut turns = interval(every.max(SHORTEST));
             // After a slow answer the server must not get the missed queries at once.
@@ -72,10 +71,14 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             while left != Some(0) {
                 turns.tick().await;
                 let found = from_servers(&tools, &jobs).await?;
-                let are_there =
-                    |nspace: &&_| !found.iter().any(|job: &GatheredJob| job.nspace == **nspace);
-                missing = jobs.iter().filter(are_there).cloned().collect();
-                let found = print::selected(found, &selection);
+                let is_missing =
+                    |nspace: &&Nspace| !found.jobs.iter().any(|job| job.nspace == **nspace);
+                missing = jobs.iter().filter(is_missing).cloned().collect();
+                is_complete = found.is_complete;
+                let found = GatheredJobs {
+                    jobs: print::selected(found.jobs, &selection),
+                    ..found
+                };
                 let text = match (watch, is_terminal, is_first) {
                     (false, _, _) => print::snapshot(&found, format, order)?,
                     (true, true, _) => {
@@ -105,9 +108,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             _ = signals.0.recv() => Ok(()),
             _ = signals.1.recv() => Ok(()),
         };
-        for tool in &tools {
-            tool::leave(tool).await;
-        }
+        tools.leave().await;
         shown?;
         // A watched job may end, or start later, so that its absence is no failure.
         if watch || missing.is_empty() {
@@ -117,14 +118,21 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             .iter()
             .map(|nspace| format!("{:?}", nspace.as_str()))
             .collect();
+        if !is_complete {
+            bail!("{} not known: a server was left out", names.join(" or "));
+        }
         crate::print_line(&format!("no job of yours is called {}", names.join(" or ")));
         Ok(ExitCode::from(MISSING))
     })
 }
 
 /// Returns the jobs of servers, with the names of the servers if there are several.
-pub async fn from_servers(tools: &[Tool], jobs: &[Nspace]) -> Result<Vec<GatheredJob>> {
-    let answers = tool::ask_each(tools, async |tool| gather(&**tool, jobs).await).await?;
+pub async fn from_servers(tools: &AttachedTools, jobs: &[Nspace]) -> Result<GatheredJobs> {
+    let answered = tools.ask_each(async |tool| gather(&**tool, jobs).await);
+    let ServerAnswers {
+        answers,
+        is_complete,
+    } = answered.await?;
     let of_server = |ToolAnswer { server, answer }: ToolAnswer<Vec<GatheredJob>>| {
         let jobs = answer.into_iter();
         jobs.map(move |job| GatheredJob {
@@ -132,5 +140,8 @@ pub async fn from_servers(tools: &[Tool], jobs: &[Nspace]) -> Result<Vec<Gathere
             ..job
         })
     };
-    Ok(answers.into_iter().flat_map(of_server).collect())
+    Ok(GatheredJobs {
+        jobs: answers.into_iter().flat_map(of_server).collect(),
+        is_complete,
+    })
 }

@@ -1,5 +1,5 @@
 //! Jobs and procs as a table, and for programs.
-use super::gather::{GatheredJob, GatheredProc};
+use super::gather::{GatheredJob, GatheredJobs, GatheredProc};
 use crate::{
     args::OutputFormat,
     listing::{ListColumn, ListItem, ListOrder, ListSelection, NONE, listed, names},
@@ -9,7 +9,7 @@ use crate::{
 use anyhow::Result;
 use peal_model::{NodeName, ProcState, Rank, Text, names::number};
 use serde_json::{Value, json};
-use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// Placement of a table after a previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ impl ProcRow {
             .size
             .map(|size| format!("0-{}", size.saturating_sub(1)));
         let rank = self.rank.map(|rank| Rank(rank).to_string());
-        or_none(rank.or(of_job))
+        rank.or(of_job).unwrap_or_else(|| NONE.to_owned())
     }
 
     fn amount(&self, of: fn(&MeasuredUsage) -> Option<f64>) -> Option<f64> {
@@ -63,10 +63,10 @@ impl ProcRow {
 
 impl ListItem for ProcRow {
     const COLUMNS: &'static [ListColumn<ProcRow>] = &[
-        ListColumn::<ProcRow>::text("node", |row| or_none(row.node.clone())).if_given(),
-        ListColumn::<ProcRow>::text("server", |row| or_none(row.server.clone())).if_given(),
+        ListColumn::<ProcRow>::optional_text("node", |row| row.node.clone()).if_given(),
+        ListColumn::<ProcRow>::optional_text("server", |row| row.server.clone()).if_given(),
         ListColumn::<ProcRow>::text("job", |row| row.job.clone()),
-        ListColumn::<ProcRow>::text("user", |row| or_none(row.uid.map(users::shown))),
+        ListColumn::<ProcRow>::optional_text("user", |row| row.uid.map(users::shown)),
         ListColumn::<ProcRow>::numbered_text("rank", ProcRow::ranks, |row| row.rank.map(f64::from)),
         ListColumn::<ProcRow>::text("state", |row| row.state.to_owned()),
         ListColumn::<ProcRow>::number("pid", |row| row.pid.map(f64::from), units::count),
@@ -93,9 +93,9 @@ impl ListItem for ProcRow {
             units::count,
         )
         .wide(),
-        ListColumn::<ProcRow>::text("host", |row| or_none(row.host.clone())).wide(),
-        ListColumn::<ProcRow>::text("executable", |row| or_none(row.executable.clone())).wide(),
-        ListColumn::<ProcRow>::text("command", |row| or_none(row.command.clone())),
+        ListColumn::<ProcRow>::optional_text("host", |row| row.host.clone()).wide(),
+        ListColumn::<ProcRow>::optional_text("executable", |row| row.executable.clone()).wide(),
+        ListColumn::<ProcRow>::optional_text("command", |row| row.command.clone()),
     ];
 
     const STATES: &'static [&'static str] = &[
@@ -121,14 +121,15 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// Formats the running jobs, with the last line end.
 pub fn snapshot(
-    jobs: &[GatheredJob],
+    GatheredJobs { jobs, is_complete }: &GatheredJobs,
     format: OutputFormat,
     order: Option<&ListOrder>,
 ) -> Result<String> {
     Ok(match format {
         OutputFormat::Data(form) => form.document(&as_json(jobs))?,
         OutputFormat::Name => job_names(jobs),
-        _ if jobs.is_empty() => "no jobs run here\n".to_owned(),
+        _ if jobs.is_empty() && *is_complete => "no jobs run here\n".to_owned(),
+        _ if jobs.is_empty() => "no jobs run at the servers that answer\n".to_owned(),
         _ => {
             let mut rows: Vec<ProcRow> = jobs.iter().flat_map(rows).collect();
             if let Some(order) = order {
@@ -153,27 +154,22 @@ pub fn selected(jobs: Vec<GatheredJob>, selection: &ListSelection) -> Vec<Gather
         for job in &mut jobs {
             let of_job = job_row(job);
             let row = |proc: &GatheredProc| proc_row(&of_job, proc);
-            job.procs
-                .sort_by(|one, other| order.compare(&row(one), &row(other)));
+            job.procs.sort_by_cached_key(|proc| order.key(&row(proc)));
         }
-        let first = |job: &GatheredJob| rows(job).into_iter().next();
-        jobs.sort_by(|one, other| match (first(one), first(other)) {
-            (Some(one), Some(other)) => order.compare(&one, &other),
-            _ => Ordering::Equal,
-        });
+        jobs.sort_by_cached_key(|job| rows(job).first().map(|row| order.key(row)));
     }
     jobs
 }
 
 /// Formats the running jobs at one of several times.
 pub fn update(
-    jobs: &[GatheredJob],
+    jobs: &GatheredJobs,
     format: OutputFormat,
     order: Option<&ListOrder>,
     placement: TablePlacement,
 ) -> Result<String> {
     match (format, placement) {
-        (OutputFormat::Data(form), _) => form.record(&as_json(jobs)),
+        (OutputFormat::Data(form), _) => form.record(&as_json(&jobs.jobs)),
         (_, TablePlacement::Replacing) => Ok(format!("{CLEAR}{}", snapshot(jobs, format, order)?)),
         (OutputFormat::Name, _) | (_, TablePlacement::First) => snapshot(jobs, format, order),
         (_, TablePlacement::Below) => Ok(format!("\n{}", snapshot(jobs, format, order)?)),
@@ -203,9 +199,7 @@ pub fn of_nodes<'a>(
         order.sort(&mut all);
     }
     if format == OutputFormat::Name {
-        let mut jobs: Vec<String> = all.into_iter().map(|row| row.job).collect();
-        jobs.dedup();
-        return names(jobs);
+        return each_name(all.iter().map(|row| row.job.as_str()));
     }
     if all.is_empty() {
         return "no jobs run in the cluster\n".to_owned();
@@ -219,11 +213,13 @@ pub fn as_json(jobs: &[GatheredJob]) -> Vec<Value> {
 }
 
 fn job_names(jobs: &[GatheredJob]) -> String {
-    names(jobs.iter().map(|job| job.nspace.as_str()))
+    each_name(jobs.iter().map(|job| job.nspace.as_str()))
 }
 
-fn or_none(text: Option<String>) -> String {
-    text.unwrap_or_else(|| NONE.to_owned())
+/// Formats names, each once. Several nodes and servers may have a job.
+fn each_name<'a>(jobs: impl Iterator<Item = &'a str>) -> String {
+    let mut printed = BTreeSet::new();
+    names(jobs.filter(|job| printed.insert(*job)))
 }
 
 /// Returns a row for each proc; a job without known procs has one row.
@@ -382,7 +378,12 @@ mod tests {
             elapsed: Some(7200),
             procs: Vec::new(),
         };
+        let known = |jobs: &[GatheredJob]| GatheredJobs {
+            jobs: jobs.to_vec(),
+            is_complete: true,
+        };
         let jobs = [solver, far];
+        let all = known(&jobs);
         let expected = "\
 job     user      rank  state     pid  elapsed  cpu%  memory  command
 solver  root (0)     0  stopped  4711    1m15s  12.3  3.0 MB  ./app\\u{1b}[2J
@@ -390,25 +391,30 @@ solver  root (0)    10  ended       -        -     -       -  ./app\\u{1b}[2J
 far     -          0-3  -           -    2h00m     -       -  -
 ";
         let text = OutputFormat::Text;
-        assert_eq!(snapshot(&jobs, text, None).unwrap(), expected);
+        assert_eq!(snapshot(&all, text, None).unwrap(), expected);
         for (placement, before) in [
             (TablePlacement::First, ""),
             (TablePlacement::Below, "\n"),
             (TablePlacement::Replacing, CLEAR),
         ] {
             assert_eq!(
-                update(&jobs, text, None, placement).unwrap(),
+                update(&all, text, None, placement).unwrap(),
                 format!("{before}{expected}")
             );
         }
-        assert_eq!(snapshot(&[], text, None).unwrap(), "no jobs run here\n");
+        let mut none = known(&[]);
+        assert_eq!(snapshot(&none, text, None).unwrap(), "no jobs run here\n");
+        none.is_complete = false;
+        let unknown = snapshot(&none, text, None).unwrap();
+        assert_eq!(unknown, "no jobs run at the servers that answer\n");
+        let twice = [all.jobs.clone(), all.jobs.clone()].concat();
         assert_eq!(
-            snapshot(&jobs, OutputFormat::Name, None).unwrap(),
+            snapshot(&known(&twice), OutputFormat::Name, None).unwrap(),
             "solver\nfar\n"
         );
-        let wide = snapshot(&jobs, OutputFormat::Wide, None).unwrap();
+        let wide = snapshot(&all, OutputFormat::Wide, None).unwrap();
         assert!(wide.contains("  cpu time  ") && wide.contains("  executable  "));
-        let told = snapshot(&jobs, OutputFormat::Data(DataFormat::Json), None).unwrap();
+        let told = snapshot(&all, OutputFormat::Data(DataFormat::Json), None).unwrap();
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(told[0]["procs"][0]["usage"]["cpu_percent"], 12.345);
         assert_eq!(
@@ -422,7 +428,7 @@ far     -          0-3  -           -    2h00m     -       -  -
         };
         let sorted = selected(jobs.to_vec(), &selection);
         assert_eq!(sorted[0].procs[0].info.proc.rank.0, 10);
-        let table = snapshot(&sorted, text, Some(&order)).unwrap();
+        let table = snapshot(&known(&sorted), text, Some(&order)).unwrap();
         let ranks: Vec<&str> = table
             .lines()
             .skip(1)

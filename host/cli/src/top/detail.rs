@@ -3,8 +3,9 @@ use super::{
     form::{self, Glyphs},
     live::LiveData,
     pane::{self, number, text},
-    table::{DataCell, DataRow, DataTable, RowKey, Tone, harmless, is_some},
+    table::{DataCell, DataRow, DataTable, RowKey, Tone, is_some},
 };
+use crate::plain;
 use peal_server::admin::{
     ActivityDenial, ActivityJob, ActivityProcState, EventPassage, UserResources,
 };
@@ -21,7 +22,7 @@ impl Fact {
     fn new(name: &'static str, value: impl AsRef<str>) -> Fact {
         Fact {
             name,
-            value: harmless(value.as_ref()),
+            value: plain(value.as_ref()),
         }
     }
 }
@@ -83,7 +84,7 @@ fn of_job(job: &ActivityJob, data: &LiveData) -> Detail {
     let shown = u32::try_from(job.procs.len()).unwrap_or(u32::MAX);
     let elsewhere = status.size.saturating_sub(shown);
     Detail {
-        title: format!("Job {}", harmless(&status.nspace)),
+        title: format!("Job {}", plain(&status.nspace)),
         facts: vec![
             Fact::new(
                 "user",
@@ -203,7 +204,7 @@ fn of_handler(key: &RowKey, data: &LiveData) -> Option<Detail> {
         "policies and channels pass no events"
     };
     Some(Detail {
-        title: format!("Handler {}", harmless(&name)),
+        title: format!("Handler {}", plain(&name)),
         facts,
         table,
     })
@@ -259,7 +260,7 @@ fn of_denial(denial: &ActivityDenial, data: &LiveData) -> Detail {
         facts.push(Fact::new("reason", &denial.reason));
     }
     Detail {
-        title: format!("Denial of {}", harmless(&denial.hook)),
+        title: format!("Denial of {}", plain(&denial.hook)),
         facts,
         table: DataTable::default(),
     }
@@ -296,7 +297,7 @@ fn of_user(user: &UserResources, data: &LiveData, glyphs: Glyphs) -> Detail {
         }
     };
     Detail {
-        title: format!("User {} (uid {})", harmless(&data.user(user.uid)), user.uid),
+        title: format!("User {} (uid {})", plain(&data.user(user.uid)), user.uid),
         facts: Vec::new(),
         table: DataTable {
             columns: vec![

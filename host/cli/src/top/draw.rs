@@ -6,9 +6,9 @@ use super::{
     live::LiveData,
     model::{KeyMode, ScreenContent, TopModel},
     pane::Pane,
-    table::{DataColumn, DataTable, SortDirection, Tone, harmless},
+    table::{DataColumn, DataTable, Tone},
 };
-use crate::table::Side;
+use crate::{plain, sort_value::SortDirection, table::Side};
 use peal_server::admin::ServerPhase;
 use ratatui::{
     Frame,
@@ -118,7 +118,7 @@ fn head(model: &TopModel, width: u16, colours: Colours) -> Vec<Line<'static>> {
     let troubles = data.server.iter().flat_map(|server| &server.troubles);
     lines.extend(troubles.take(2).map(|trouble| {
         let message = trouble.message.lines().next().unwrap_or_default();
-        let text = format!(" TROUBLE {}: {}", trouble.kind, harmless(message));
+        let text = format!(" TROUBLE {}: {}", trouble.kind, plain(message));
         Line::styled(text, colours.style(Tone::Bad))
     }));
     lines.push(panes(model, width, colours));
@@ -129,7 +129,7 @@ fn server(data: &LiveData, is_paused: bool, width: u16, colours: Colours) -> Lin
     let mut left = vec![Span::styled(" peal", colours.title())];
     match &data.server {
         None => left.push(Span::raw(match &data.tool_server {
-            Some(name) => format!("  server {}, as one of its tools", harmless(name)),
+            Some(name) => format!("  server {}, as one of its tools", plain(name)),
             None => "  waiting for the server".to_owned(),
         })),
         Some(server) => {
@@ -138,7 +138,7 @@ fn server(data: &LiveData, is_paused: bool, width: u16, colours: Colours) -> Lin
                 _ => Tone::Warning,
             };
             left.push(Span::raw(format!(" {}  ", server.release)));
-            left.push(Span::styled(harmless(&server.node), BOLD));
+            left.push(Span::styled(plain(&server.node), BOLD));
             left.push(Span::raw("  "));
             left.push(Span::styled(server.phase.to_string(), colours.style(tone)));
             left.push(Span::raw(format!("  up {}", form::uptime(data.uptime_ms))));
@@ -146,7 +146,7 @@ fn server(data: &LiveData, is_paused: bool, width: u16, colours: Colours) -> Lin
                 left.push(Span::raw(format!("  pid {}", server.pid)));
             }
             if let Some(uid) = data.only_user {
-                let user = harmless(&data.user(uid));
+                let user = plain(&data.user(uid));
                 left.push(Span::raw(format!("  only user {user}")));
             }
         }
@@ -435,7 +435,7 @@ fn keys(model: &TopModel, colours: Colours) -> Line<'static> {
         KeyMode::Filter => {
             return Line::from(vec![
                 Span::styled(" filter: ", colours.title()),
-                Span::raw(harmless(filter)),
+                Span::raw(plain(filter)),
                 Span::styled(" ", SELECTED),
                 Span::styled(
                     "  Enter keeps it, Esc removes it",
@@ -450,11 +450,11 @@ fn keys(model: &TopModel, colours: Colours) -> Line<'static> {
     }
     let mut spans = vec![Span::raw(" ")];
     if let Some(reason) = model.over() {
-        let text = format!("{}  ", harmless(reason));
+        let text = format!("{}  ", plain(reason));
         spans.push(Span::styled(text, colours.style(Tone::Bad)));
     }
     if !filter.is_empty() {
-        let text = format!("filter {:?}  ", harmless(filter));
+        let text = format!("filter {:?}  ", plain(filter));
         spans.push(Span::styled(text, colours.style(Tone::Warning)));
     }
     let all = [

@@ -4,9 +4,9 @@ use super::{
     form::Glyphs,
     live::LiveData,
     pane::Pane,
-    table::{ColumnContent, DataTable, RowKey, SortDirection, SortOrder},
+    table::{ColumnContent, DataTable, RowKey, SortOrder},
 };
-use crate::table::Side;
+use crate::{sort_value::SortDirection, table::Side};
 use peal_server::admin::ActivityReport;
 
 /// Maximum length of a filter, in characters.

@@ -3,11 +3,10 @@ use super::{
     form::{self, Glyphs},
     live::LiveData,
     table::{
-        ColumnContent, DataCell, DataColumn, DataRow, DataTable, RowKey, SortDirection, SortOrder,
-        Tone, harmless, is_some,
+        ColumnContent, DataCell, DataColumn, DataRow, DataTable, RowKey, SortOrder, Tone, is_some,
     },
 };
-use crate::{table::Side, units};
+use crate::{plain, sort_value::SortDirection, table::Side, units};
 use peal_model::Status;
 use peal_server::admin::{
     ActivityDenial, ActivityModule, ChainHandler, EventPassage, ModuleState, PassageStep,
@@ -197,7 +196,7 @@ pub(super) fn status(status: &WatchedStatus) -> String {
 /// Returns the name and the number of a status.
 pub(super) fn status_with_number(of: &WatchedStatus) -> String {
     match &of.name {
-        Some(name) => format!("{} ({})", harmless(name), of.number),
+        Some(name) => format!("{} ({})", plain(name), of.number),
         None => of.number.to_string(),
     }
 }

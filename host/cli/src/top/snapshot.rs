@@ -3,9 +3,12 @@ use super::{
     form::{self, Glyphs},
     live::LiveData,
     pane::Pane,
-    table::{ColumnContent, DataColumn, DataTable, harmless},
+    table::{ColumnContent, DataColumn, DataTable},
 };
-use crate::table::{self, Side};
+use crate::{
+    plain,
+    table::{self, Side},
+};
 use peal_server::admin::ActivityModule;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -19,18 +22,18 @@ pub fn text(data: &LiveData, glyphs: Glyphs) -> String {
             text,
             "peal {} on {}, process {}, {}, up {}",
             server.release,
-            harmless(&server.node),
+            plain(&server.node),
             server.pid,
             server.phase,
             form::uptime(data.uptime_ms)
         );
         for trouble in &server.troubles {
             let message = trouble.message.lines().next().unwrap_or_default();
-            let _ = writeln!(text, "TROUBLE {}: {}", trouble.kind, harmless(message));
+            let _ = writeln!(text, "TROUBLE {}: {}", trouble.kind, plain(message));
         }
     }
     if let Some(name) = &data.tool_server {
-        let _ = writeln!(text, "server {}, as one of its tools", harmless(name));
+        let _ = writeln!(text, "server {}, as one of its tools", plain(name));
     }
     let _ = writeln!(
         text,

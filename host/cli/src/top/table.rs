@@ -1,6 +1,9 @@
 //! Tables of `peal top`: columns, rows with keys, sorting and filtering. It does no I/O.
-use crate::table::Side;
-use std::cmp::Ordering;
+use crate::{
+    plain,
+    sort_value::{SortDirection, SortValue},
+    table::Side,
+};
 
 /// Identity of a row, which stays when the rows change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,26 +48,6 @@ pub enum Tone {
     Bad,
 }
 
-/// Value by which a column is sorted.
-#[derive(Clone, PartialEq, Debug)]
-pub enum SortValue {
-    /// Number.
-    Number(f64),
-    /// Text.
-    Text(String),
-}
-
-impl SortValue {
-    fn order(&self, other: &SortValue) -> Ordering {
-        match (self, other) {
-            (SortValue::Number(one), SortValue::Number(other)) => one.total_cmp(other),
-            (SortValue::Text(one), SortValue::Text(other)) => one.cmp(other),
-            (SortValue::Number(_), SortValue::Text(_)) => Ordering::Less,
-            (SortValue::Text(_), SortValue::Number(_)) => Ordering::Greater,
-        }
-    }
-}
-
 /// Cell of a row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DataCell {
@@ -79,7 +62,7 @@ pub struct DataCell {
 impl DataCell {
     /// Returns a cell with a text from outside.
     pub fn text(text: impl AsRef<str>) -> DataCell {
-        let text = harmless(text.as_ref());
+        let text = plain(text.as_ref());
         DataCell {
             order: SortValue::Text(text.clone()),
             text,
@@ -176,25 +159,6 @@ pub struct SortOrder {
     pub direction: SortDirection,
 }
 
-/// Direction of an order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SortDirection {
-    /// The smallest first.
-    Ascending,
-    /// The largest first.
-    Descending,
-}
-
-impl SortDirection {
-    /// Returns the other direction.
-    pub fn reversed(self) -> SortDirection {
-        match self {
-            SortDirection::Ascending => SortDirection::Descending,
-            SortDirection::Descending => SortDirection::Ascending,
-        }
-    }
-}
-
 impl DataTable {
     /// Keeps the rows that contain a text in any cell, regardless of case.
     pub fn filter(&mut self, text: &str) {
@@ -210,16 +174,9 @@ impl DataTable {
 
     /// Sorts the rows. Those of equal value keep their order.
     pub fn sort(&mut self, by: SortOrder) {
-        let value = |row: &DataRow| row.cells.get(by.column).map(|cell| cell.order.clone());
-        self.rows.sort_by(|one, other| {
-            let order = match (value(one), value(other)) {
-                (Some(one), Some(other)) => one.order(&other),
-                _ => Ordering::Equal,
-            };
-            match by.direction {
-                SortDirection::Ascending => order,
-                SortDirection::Descending => order.reverse(),
-            }
+        self.rows.sort_by_cached_key(|row| {
+            let cell = row.cells.get(by.column);
+            by.direction.key(cell.map(|cell| cell.order.clone()))
         });
     }
 
@@ -228,24 +185,6 @@ impl DataTable {
         let found = self.rows.iter().position(|row| Some(&row.key) == key);
         found.unwrap_or_default()
     }
-}
-
-/// Escapes what could move the cursor or turn the direction of a text around, and ends the text at a
-/// line break.
-pub fn harmless(text: &str) -> String {
-    let is_harmful = |of: char| {
-        of.is_control()
-            || matches!(of, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
-    text.chars()
-        .flat_map(|of| {
-            if is_harmful(of) {
-                of.escape_default().collect::<Vec<char>>()
-            } else {
-                vec![of]
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -59,6 +59,17 @@ pub enum ModuleWork {
     Run(Option<Arc<FetchedSet>>),
 }
 
+/// Change of the deployment by an administrator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeploymentChange {
+    /// A set whose objects are stored goes to the nodes.
+    Deploy(SetProposal),
+    /// The set of the canary goes to all nodes.
+    Promote,
+    /// The set on its way is given up, or an earlier set runs again.
+    RollBack(Option<SetNumber>),
+}
+
 /// State of the deployment, to be shown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeploymentStatus {
@@ -196,31 +207,31 @@ impl ModuleExchange {
         }
     }
 
-    /// Deploys a set whose objects are stored. The futures of this and the following functions return the
-    /// set on its way or, without one, that of all nodes.
-    pub fn deploy(
+    /// Returns the set that a change would bring, as [`Self::change`] does. Nothing is stored.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the change is not possible now. The permissions of the node's key are not checked.
+    pub fn check(&self, change: DeploymentChange) -> Result<Option<SetNumber>, ProposalError> {
+        self.pending(change).map(|pending| set_of(&pending))
+    }
+
+    /// Carries out a change. The future returns the set on its way or, without one, that of all nodes.
+    pub fn change(
         &self,
-        proposal: SetProposal,
+        change: DeploymentChange,
     ) -> impl Future<Output = Result<Option<SetNumber>, DeploymentError>> + use<> {
-        let pending = self.state.deployment().propose(proposal);
+        let pending = self.pending(change);
         self.write(pending)
     }
 
-    /// Has the set of the canary go to all nodes.
-    pub fn promote(
-        &self,
-    ) -> impl Future<Output = Result<Option<SetNumber>, DeploymentError>> + use<> {
-        let pending = self.state.deployment().promote();
-        self.write(pending)
-    }
-
-    /// Gives up the set on its way, or returns to an earlier set.
-    pub fn roll_back(
-        &self,
-        to: Option<SetNumber>,
-    ) -> impl Future<Output = Result<Option<SetNumber>, DeploymentError>> + use<> {
-        let pending = self.state.deployment().roll_back(to);
-        self.write(pending)
+    fn pending(&self, change: DeploymentChange) -> Result<PendingRecord, ProposalError> {
+        let deployment = self.state.deployment();
+        match change {
+            DeploymentChange::Deploy(proposal) => deployment.propose(proposal),
+            DeploymentChange::Promote => deployment.promote(),
+            DeploymentChange::RollBack(to) => deployment.roll_back(to),
+        }
     }
 
     /// Returns the future in which a record is stored.
@@ -232,8 +243,7 @@ impl ModuleExchange {
         async move {
             let (reply, stored) = oneshot::channel();
             let pending = pending?;
-            let rollout = pending.record.rollout.as_ref();
-            let set = rollout.map(|rollout| rollout.set).or(pending.record.active);
+            let set = set_of(&pending);
             let order = RecordOrder { pending, reply };
             let sent = orders.send(order).await;
             sent.map_err(|_| DeploymentError::Stopped)?;
@@ -241,4 +251,10 @@ impl ModuleExchange {
             stored.map(|()| set)
         }
     }
+}
+
+/// Returns the set on its way after a record or, without one, that of all nodes.
+fn set_of(pending: &PendingRecord) -> Option<SetNumber> {
+    let rollout = pending.record.rollout.as_ref();
+    rollout.map(|rollout| rollout.set).or(pending.record.active)
 }

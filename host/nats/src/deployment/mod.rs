@@ -4,7 +4,8 @@ mod objects;
 mod task;
 
 pub use exchange::{
-    DeploymentError, DeploymentStatus, FetchedModule, FetchedSet, ModuleExchange, ModuleWork,
+    DeploymentChange, DeploymentError, DeploymentStatus, FetchedModule, FetchedSet, ModuleExchange,
+    ModuleWork,
 };
 pub use objects::{MAX_OBJECT_BYTES, ObjectError, object_id};
 

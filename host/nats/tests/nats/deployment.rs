@@ -1,8 +1,9 @@
 //! Module sets reach the nodes of a cluster on the real NATS server.
 use crate::support::{PATIENCE, RunningSite, node, settle};
 use peal_nats::{
-    ClusterModule, ClusterModuleSet, DeploymentError, DeploymentStatus, FetchedSet, ModuleExchange,
-    ModuleWork, ObjectError, ObjectId, RolloutTerms, SetNumber, SetProposal, object_id,
+    ClusterModule, ClusterModuleSet, DeploymentChange, DeploymentError, DeploymentStatus,
+    FetchedSet, ModuleExchange, ModuleWork, ObjectError, ObjectId, RolloutTerms, SetNumber,
+    SetProposal, object_id,
 };
 use peal_needs::needs;
 use std::{
@@ -133,7 +134,7 @@ impl Server {
         let began = Instant::now();
         loop {
             let deployed = self.with(move |exchange| {
-                exchange.deploy(SetProposal {
+                exchange.change(DeploymentChange::Deploy(SetProposal {
                     base: exchange.status().record.revision,
                     object,
                     cause: "test".to_owned(),
@@ -143,7 +144,7 @@ impl Server {
                         canary_percent: None,
                     },
                     at: 0,
-                })
+                }))
             });
             match deployed.await.await {
                 Ok(set) => return Ok(set.unwrap().0),

@@ -268,9 +268,9 @@ pub enum ChangeKind {
     Reset,
 }
 
-impl fmt::Display for ModuleChange {
+impl fmt::Display for ChangeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.what {
+        f.write_str(match self {
             ChangeKind::Added => "added",
             ChangeKind::Removed => "removed",
             ChangeKind::Disabled => "disabled",
@@ -280,7 +280,12 @@ impl fmt::Display for ModuleChange {
             ChangeKind::Moved => "moved",
             ChangeKind::Promoted => "promoted",
             ChangeKind::Reset => "reset",
-        };
-        write!(f, "module {:?} {what}", self.name)
+        })
+    }
+}
+
+impl fmt::Display for ModuleChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "module {:?} {}", self.name, self.what)
     }
 }
