@@ -308,7 +308,7 @@ pub fn by_default(default: HookDefault, request: &PolicyRequest) -> Verdict {
 
 impl<P> PendingPolicy<P> {
     /// Returns the name of the policy.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Arc<str> {
         &self.member.name
     }
 

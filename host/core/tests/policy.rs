@@ -362,7 +362,7 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         };
         assert_eq!(amended, [note("by one")], "{subject:?}");
         assert_ne!(other, [note("by one")], "{subject:?}");
-        assert_eq!((second.name(), second.steps().len()), ("two", 1));
+        assert_eq!((&**second.name(), second.steps().len()), ("two", 1));
         let Verdict::Granted { amended, .. } = run(&chain, &asked).verdict else {
             panic!()
         };

@@ -333,7 +333,7 @@ impl Actor {
 
     /// Refuses a connection after the denial has been recorded.
     fn refuse(&self, admission: Admission, denial: Denial) {
-        self.decisions.denied(&denial);
+        self.decisions.denied(denial.clone());
         // Ignore a peer that has closed the connection already.
         let _ = admission
             .admitted
@@ -483,10 +483,10 @@ impl Actor {
                 Vec::new()
             }
             ActorMessage::JobsWithProcs {
-                max_procs,
+                max_procs_of_user,
                 reply_to,
             } => {
-                let _ = reply_to.send(self.jobs_with_procs(max_procs));
+                let _ = reply_to.send(self.jobs_with_procs(max_procs_of_user));
                 Vec::new()
             }
             ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
@@ -674,7 +674,7 @@ impl Actor {
                     None => tracing::debug!(%proc, %refusal, "put values of proc refused"),
                 }
             }
-            Action::Denied(denial) => self.decisions.denied(&denial),
+            Action::Denied(denial) => self.decisions.denied(denial),
             Action::Send { to, message } => self.transport.send(to, message),
             Action::LogMessage { from, message } => self.log_message(from, message),
             Action::ServersQueried { id, answers } => {
@@ -738,7 +738,6 @@ impl Actor {
             jobs: self.jobs.clone(),
             termination_reply,
             awaited: None,
-            measured_since: None,
         });
     }
 

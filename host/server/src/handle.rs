@@ -4,7 +4,7 @@ use crate::{
     chains::TerminationReply,
     handler_requests::HandlerRequest,
     hosted::Hosted,
-    jobs::JobProcs,
+    jobs::LocalJobs,
     node_data::{self, NodeData},
     notice::RequestedTermination,
     process_watch::TooManyProcesses,
@@ -181,10 +181,10 @@ pub(crate) enum ActorMessage {
         done: oneshot::Sender<()>,
     },
     Jobs(oneshot::Sender<Vec<JobProgress>>),
-    /// Returns the jobs with this number of procs at most.
+    /// Returns the jobs with this number of procs of each user at most.
     JobsWithProcs {
-        max_procs: usize,
-        reply_to: oneshot::Sender<Vec<JobProcs>>,
+        max_procs_of_user: usize,
+        reply_to: oneshot::Sender<LocalJobs>,
     },
     RemoveJob(Nspace),
     RemoveIdleJob {
@@ -346,12 +346,12 @@ impl ServerHandle {
         jobs.await.ok()
     }
 
-    /// Returns the jobs, in the order of their names, with this number of procs at most. Returns `None`
-    /// if the server has stopped.
-    pub(crate) async fn jobs_with_procs(&self, max_procs: usize) -> Option<Vec<JobProcs>> {
+    /// Returns the jobs, in the order of their names, with this number of procs of each user at most.
+    /// Returns `None` if the server has stopped.
+    pub(crate) async fn jobs_with_procs(&self, max_procs_of_user: usize) -> Option<LocalJobs> {
         let (reply_to, jobs) = oneshot::channel();
         self.send(ActorMessage::JobsWithProcs {
-            max_procs,
+            max_procs_of_user,
             reply_to,
         });
         jobs.await.ok()

@@ -1,7 +1,7 @@
 //! Addition and removal of jobs, their processes and process sets, as the host environment reports
 //! them.
 use crate::{
-    actor::Actor, handle::AddJobError, host_environment::ProcessLookup,
+    actor::Actor, handle::AddJobError, host_environment::HostEnvironment,
     process_watch::TooManyProcesses,
 };
 use peal_core::{
@@ -18,22 +18,21 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+/// Jobs with their procs of this node, and the host environment, which knows the processes.
+pub(crate) struct LocalJobs {
+    pub(crate) jobs: Vec<JobProcs>,
+    pub(crate) host: Arc<dyn HostEnvironment>,
+}
+
 /// Job with procs of this node.
 #[derive(Debug)]
 pub(crate) struct JobProcs {
     /// Job and the numbers of its procs.
     pub(crate) progress: JobProgress,
     /// Procs in the order of their ranks.
-    pub(crate) procs: Vec<LocalProc>,
-}
-
-/// Proc of this node.
-#[derive(Debug)]
-pub(crate) struct LocalProc {
-    pub(crate) rank: Rank,
-    pub(crate) phase: ProcPhase,
-    /// Process id, if the host environment knows the process and it runs.
-    pub(crate) pid: Option<u32>,
+    pub(crate) procs: Vec<(Rank, ProcPhase)>,
+    /// Number of further procs.
+    pub(crate) further: usize,
 }
 
 /// Returns the jobs of a state with their users, sorted by name.
@@ -44,26 +43,27 @@ pub(crate) fn users_of_jobs(state: &ServerState) -> Vec<(Nspace, UserIdentity)> 
 }
 
 impl Actor {
-    /// Returns the jobs with this number of procs at most.
-    pub(crate) fn jobs_with_procs(&self, max_procs: usize) -> Vec<JobProcs> {
-        let mut room = max_procs;
+    /// Returns the jobs with this number of procs of each user at most. Looking up their processes is left
+    /// to the caller, which does not hold the lock of the actor.
+    pub(crate) fn jobs_with_procs(&self, max_procs_of_user: usize) -> LocalJobs {
+        let mut rooms: BTreeMap<u32, usize> = BTreeMap::new();
         let jobs = self.state.jobs().map(|progress| {
-            let nspace = &progress.spec.nspace;
-            let phases = self.state.phases_of(nspace).take(room);
-            let procs: Vec<LocalProc> = phases
-                .map(|(rank, phase)| LocalProc {
-                    rank,
-                    phase,
-                    pid: match self.host.process_of(&Proc::new(nspace.clone(), rank)) {
-                        ProcessLookup::Running(pid) => Some(pid),
-                        ProcessLookup::Unknown | ProcessLookup::Ended => None,
-                    },
-                })
-                .collect();
-            room = room.saturating_sub(procs.len());
-            JobProcs { progress, procs }
+            let room = rooms.entry(progress.spec.identity.uid);
+            let room = room.or_insert(max_procs_of_user);
+            let mut phases = self.state.phases_of(&progress.spec.nspace);
+            let procs: Vec<(Rank, ProcPhase)> = phases.by_ref().take(*room).collect();
+            *room = room.saturating_sub(procs.len());
+            let further = phases.count();
+            JobProcs {
+                progress,
+                procs,
+                further,
+            }
         });
-        jobs.collect()
+        LocalJobs {
+            jobs: jobs.collect(),
+            host: self.host.clone(),
+        }
     }
 
     /// Registers a job with the state, which tells other servers.

@@ -60,7 +60,6 @@ mod upcalls;
 mod user_pace;
 mod user_shares;
 
-pub use activity::HandlerRun;
 pub use chains::{
     ChainCompletion, ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler,
     RegisteredHandler, StandaloneChain,

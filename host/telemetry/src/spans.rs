@@ -5,14 +5,14 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
 use peal_audit::Secrets;
-use peal_core::server::EventOrigin;
+use peal_core::{owner::Owner, server::EventOrigin};
 use peal_model::{ChainResult, Event, Info, PolicyOutcome, Status};
 use peal_sandbox::checked_plain;
 use peal_server::{
     ChainResults, DecisionConclusion, MeasuredCall, MeasuredDecision, MeasuredEvent,
     MeasuredOutcome, Notice,
 };
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Maximum length of a text in an attribute, in bytes; the rest is cut.
 const MAX_TEXT: usize = 256;
@@ -102,16 +102,15 @@ impl TraceConverter {
         let root = SpanDraft {
             name: format!("event {}", name_of(&status_name(event.code))),
             started: measured.submitted,
-            ended: measured.passed,
+            ended: end_of(measured.submitted, measured.time),
             attributes,
             status: SpanStatus::Unset,
         };
-        let calls = results.iter().flat_map(|chain| &chain.calls);
-        self.trace(
-            SpanKind::Internal,
-            root,
-            calls.map(|call| handler(call, free)),
-        )
+        let calls = results.iter().flat_map(|chain| {
+            let calls = chain.calls.iter();
+            calls.map(|call| handler(&chain.owner, call, free))
+        });
+        self.trace(SpanKind::Internal, root, calls)
     }
 
     fn decision(&self, decision: &MeasuredDecision) -> Vec<SpanData> {
@@ -171,7 +170,8 @@ impl TraceConverter {
             status: SpanStatus::Unset,
         };
         let calls = decision.calls.iter();
-        self.trace(SpanKind::Server, root, calls.map(|call| policy(call, free)))
+        let calls = calls.map(|call| policy(&Owner::Site, call, free));
+        self.trace(SpanKind::Server, root, calls)
     }
 
     /// Returns the permission for texts about an event or a request with these infos.
@@ -249,21 +249,22 @@ impl FreeText {
     }
 }
 
-fn handler(call: &MeasuredCall, free: FreeText) -> SpanDraft {
-    let mut draft = call_span("handler", call, free);
+fn handler(owner: &Owner, call: &MeasuredCall, free: FreeText) -> SpanDraft {
+    let mut draft = call_span("handler", owner, call, free);
     draft.attributes.push(text("peal.handler", &call.name));
     draft
 }
 
-fn policy(call: &MeasuredCall, free: FreeText) -> SpanDraft {
-    let mut draft = call_span("policy", call, free);
+fn policy(owner: &Owner, call: &MeasuredCall, free: FreeText) -> SpanDraft {
+    let mut draft = call_span("policy", owner, call, free);
     draft.attributes.push(text("peal.policy", &call.name));
     draft
 }
 
-fn call_span(role: &str, call: &MeasuredCall, free: FreeText) -> SpanDraft {
+fn call_span(role: &str, owner: &Owner, call: &MeasuredCall, free: FreeText) -> SpanDraft {
     let mut attributes = vec![
-        text("peal.owner", &call.owner.to_string()),
+        text("peal.owner", &owner.to_string()),
+        text("peal.module", &call.module),
         KeyValue::new("peal.module.digest", call.digest.to_string()),
     ];
     attributes.extend(call.fuel.map(|fuel| count("peal.fuel", fuel)));
@@ -296,14 +297,17 @@ fn call_span(role: &str, call: &MeasuredCall, free: FreeText) -> SpanDraft {
             });
         }
     }
-    let span_end = call.started.checked_add(call.time);
     SpanDraft {
         name: format!("{role} {}", name_of(&call.name)),
         started: call.started,
-        ended: span_end.unwrap_or(call.started),
+        ended: end_of(call.started, call.time),
         attributes,
         status,
     }
+}
+
+fn end_of(started: SystemTime, time: Duration) -> SystemTime {
+    started.checked_add(time).unwrap_or(started)
 }
 
 /// Returns the name of a status, or its number.

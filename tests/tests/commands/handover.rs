@@ -275,7 +275,9 @@ async fn upgrade_has_the_installed_program_go_on() {
 async fn supervisor_starts_the_process_of_an_upgrade() {
     let place = Place::of_server_user();
     let trail = place.path("audit.db");
-    place.configure_supervised(&format!("[audit]\npath = {trail:?}\non_failure = \"deny\"\n"));
+    place.configure_supervised(&format!(
+        "[audit]\npath = {trail:?}\non_failure = \"deny\"\n"
+    ));
     let mut server = place.start();
     server.tell(&["job", "register", "job", "-n", "1"]);
     let client = server.client("job", 0).await;

@@ -59,15 +59,8 @@ fn snapshot_during(mut command: Command, mut act: impl FnMut()) -> Value {
     serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"))
 }
 
-fn once(daemon: &Daemon) -> Command {
-    daemon.verb(&["top", "--once", "-o", "json"])
-}
-
-#[needs(prepared)]
-#[test]
-fn snapshot_has_jobs_events_chains_and_denials() {
-    let (place, daemon) = site("[policy]\nmonitor.default = \"deny\"\n");
-    daemon.tell(&["job", "register", "solver", "-n", "3"]);
+/// Makes the server deny a request of this user.
+fn deny_one(place: &Place, daemon: &Daemon) {
     let pid = daemon.pid().to_string();
     let mut denied = daemon.verb(&[
         "monitor",
@@ -82,6 +75,18 @@ fn snapshot_has_jobs_events_chains_and_denials() {
         .env("PMIX_SYSTEM_TMPDIR", place.path(""))
         .env_remove("PMIX_SERVER_URI");
     run(&mut denied).expect_status(1);
+}
+
+fn once(daemon: &Daemon) -> Command {
+    daemon.verb(&["top", "--once", "-o", "json"])
+}
+
+#[needs(prepared)]
+#[test]
+fn snapshot_has_jobs_events_chains_and_denials() {
+    let (place, daemon) = site("[policy]\nmonitor.default = \"deny\"\n");
+    daemon.tell(&["job", "register", "solver", "-n", "3"]);
+    deny_one(&place, &daemon);
     let raise_one =
         || drop(raise(&place, &daemon, &["-3001", "--range", "namespace"]).expect_status(0));
     let seen = snapshot_during(once(&daemon), raise_one);
@@ -242,6 +247,11 @@ impl TerminalProgram {
         screen.set_size(cells(lines), cells(columns));
     }
 
+    /// Returns everything that was written so far.
+    fn written(&self) -> String {
+        String::from_utf8_lossy(&self.raw.lock().unwrap()).into_owned()
+    }
+
     /// Waits for the end, and returns the status and everything that was written.
     fn ends(mut self) -> (ExitStatus, String) {
         let mut status = None;
@@ -323,6 +333,44 @@ fn signal_restores_the_terminal_and_no_colour_is_used() {
 
 #[needs(prepared)]
 #[test]
+fn suspended_top_gives_terminal_back_and_draws_all_again() {
+    let (_place, daemon) = site("");
+    let mut top = TerminalProgram::start(&daemon.verb(&["top"]));
+    top.shows("serving");
+    let pid = top.process();
+    let [peal, script] = [pid, top.child.id()].map(|pid| Pid::from_raw(pid.cast_signed()).unwrap());
+    let count = |top: &TerminalProgram, text: &str| top.written().matches(text).count();
+    // By the key, and by a signal from outside.
+    for suspensions in 1..=2 {
+        if suspensions == 1 {
+            top.types("\u{1a}");
+        } else {
+            kill_process(peal, Signal::TSTP).unwrap();
+        }
+        until("the process stops", || {
+            let state = fs::read_to_string(format!("/proc/{pid}/stat"));
+            state.is_ok_and(|state| state.contains(") T "))
+        });
+        until("the process takes the terminal again", || {
+            // `script` stops with its child.
+            for stopped in [script, peal] {
+                kill_process(stopped, Signal::CONT).unwrap();
+            }
+            count(&top, OTHER_SCREEN) == suspensions + 1
+        });
+        assert_eq!(count(&top, FIRST_SCREEN), suspensions);
+    }
+    until("the screen is drawn", || count(&top, "Users") == 3);
+    top.types("\u{c}");
+    until("all is drawn again", || count(&top, "Users") == 4);
+    top.types("q");
+    let (status, raw) = top.ends();
+    assert!(status.success(), "{status:?}");
+    check_restored(&raw);
+}
+
+#[needs(prepared)]
+#[test]
 fn end_of_the_server_is_shown_until_the_key() {
     let (_place, daemon) = site("");
     let mut top = TerminalProgram::start(&daemon.verb(&["top"]));
@@ -348,12 +396,16 @@ fn top_without_terminal_or_server_says_what_to_do() {
         "{no_server:?}"
     );
     run(&mut peal(["top", "-o", "json"])).expect_status(2);
+    for every in ["5m", "50ms"] {
+        let refused = run(&mut peal(["top", "--once", "--every", every])).expect_status(2);
+        assert!(refused.stderr.contains("100ms to 1m"), "{refused:?}");
+    }
 }
 
 #[needs(prepared, root)]
 #[test]
 fn users_see_their_own_activity_only() {
-    let (place, daemon) = site("");
+    let (place, daemon) = site("[policy]\nmonitor.default = \"deny\"\n");
     for path in [place.path(""), place.path("run")] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -363,6 +415,7 @@ fn users_see_their_own_activity_only() {
             "job", "register", job, "-n", "2", "--uid", &uid, "--gid", &uid,
         ]);
     }
+    deny_one(&place, &daemon);
     let raise_one =
         || drop(raise(&place, &daemon, &["-3001", "--range", "namespace"]).expect_status(0));
     for (own, uid) in [("one", STRANGER), ("other", NOBODY)] {
@@ -373,7 +426,7 @@ fn users_see_their_own_activity_only() {
         let jobs = seen["jobs"].as_array().unwrap();
         let jobs: Vec<&Value> = jobs.iter().map(|job| &job["nspace"]).collect();
         assert_eq!(jobs, [own]);
-        // The site's modules and sinks, the events of root, and numbers of connections are not theirs.
+        // The site's modules and sinks, the events and denials of root, and numbers of connections are not theirs.
         for section in ["chains", "modules", "sinks", "codes", "events", "denials"] {
             assert_eq!(seen[section], Value::Array(Vec::new()), "{section}: {seen}");
         }
@@ -383,6 +436,10 @@ fn users_see_their_own_activity_only() {
     }
     let all = snapshot_during(once(&daemon), raise_one);
     assert_eq!(all["jobs"].as_array().unwrap().len(), 2);
+    for section in ["chains", "modules", "codes", "events", "denials"] {
+        let entries = all[section].as_array().unwrap();
+        assert!(!entries.is_empty(), "{section}: {all}");
+    }
 }
 
 /// Watcher at the admin socket.
@@ -449,6 +506,31 @@ async fn reader_gets_or_misses_each_event_and_delays_none() {
     }
     assert_eq!((seen + missed, counted), (RAISED, RAISED));
     assert!(missed > 0, "the ring has room for sixteen");
+}
+
+#[needs(prepared)]
+#[test]
+fn start_of_top_is_one_call_and_a_look_at_the_socket_none() {
+    let (place, daemon) = site("");
+    let calls = || {
+        let stats: Value = serde_json::from_str(&daemon.tell(&["stats", "-o", "json"])).unwrap();
+        let families = stats["families"].as_array().unwrap();
+        let calls = families
+            .iter()
+            .find(|family| family["name"] == "peal_admin_calls");
+        calls.unwrap()["samples"][0]["value"].as_u64().unwrap()
+    };
+    let before = calls();
+    drop(UnixStream::connect(place.socket()).unwrap());
+    run(&mut once(&daemon)).expect_status(0);
+    // Another server is meant than the one at the socket.
+    let other = std::process::id().to_string();
+    run(&mut daemon.verb(&["top", "--once", "--pid", &other])).expect_status(125);
+    assert_eq!(
+        calls() - before,
+        2,
+        "that of `peal stats`, and that of `peal top`"
+    );
 }
 
 #[needs(prepared, root)]

@@ -120,6 +120,10 @@ async fn event_and_denial_are_traces_with_a_span_for_each_module() {
     for call in &calls {
         let found = of(call);
         assert_eq!(found["peal.owner"], "site");
+        assert_eq!(
+            Some(&*found["peal.module"]),
+            call.name.strip_prefix("handler ")
+        );
         assert_eq!(found["peal.module.digest"].len(), 64);
         assert!(found["peal.fuel"].parse::<u64>().unwrap() > 0, "{found:?}");
         assert!(

@@ -88,7 +88,7 @@ fn event(number: u64, infos: Vec<Info>, reason: &str) -> Notice {
     };
     let call = MeasuredCall {
         name: "handler\u{202e}\n".into(),
-        owner: Owner::User(7),
+        module: "module".into(),
         digest: Digest::of(b"module"),
         started: now,
         time: Duration::from_millis(3),
@@ -106,7 +106,6 @@ fn event(number: u64, infos: Vec<Info>, reason: &str) -> Notice {
             owner: Owner::User(7),
             steps: Vec::new(),
             calls: vec![call],
-            runs: Vec::new(),
         }]),
         reached: ReachedJobs::all(),
         origin: EventOrigin::ThisServer,
@@ -114,7 +113,7 @@ fn event(number: u64, infos: Vec<Info>, reason: &str) -> Notice {
             number,
             uid: Some(7),
             submitted: now,
-            passed: now + Duration::from_millis(4),
+            time: Duration::from_millis(4),
         }),
     }
 }
@@ -149,7 +148,7 @@ fn denial(reason: &str, directives: Vec<Info>) -> Notice {
         steps: Vec::new(),
         calls: vec![MeasuredCall {
             name: "p".into(),
-            owner: Owner::Site,
+            module: "policy".into(),
             digest: Digest::of(b"policy"),
             started: now,
             time: Duration::from_millis(1),

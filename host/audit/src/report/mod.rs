@@ -20,7 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
-use top::Top;
+use top::TopItems;
 
 pub use page::page;
 pub use timeline::{Counts, Timeline};
@@ -50,7 +50,7 @@ pub struct TrailReport {
     /// The number of failures by outcome, as in `failed:fuel`.
     pub failures: BTreeMap<String, u64>,
     /// The most frequent denials.
-    denials: Top<DenialSummary>,
+    denials: TopItems<DenialSummary>,
     /// Other entries: changes and gaps.
     changes: VecDeque<OtherEntry>,
 }

@@ -18,21 +18,21 @@ pub(super) struct Times {
 
 /// Counts of items. Rare items are dropped if there are many; the total includes them.
 #[derive(Debug)]
-pub(super) struct Top<T> {
+pub(super) struct TopItems<T> {
     times: BTreeMap<T, Times>,
     total: u64,
 }
 
-impl<T> Default for Top<T> {
-    fn default() -> Top<T> {
-        Top {
+impl<T> Default for TopItems<T> {
+    fn default() -> TopItems<T> {
+        TopItems {
             times: BTreeMap::new(),
             total: 0,
         }
     }
 }
 
-impl<T: Ord> Top<T> {
+impl<T: Ord> TopItems<T> {
     /// Adds `count` occurrences of an item. `record` is the number and time of the latest.
     pub(super) fn add(&mut self, what: T, job: Option<String>, count: u64, record: (u64, u64)) {
         self.total += count;
@@ -73,11 +73,11 @@ impl<T: Ord> Top<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_JOBS, MAX_TRIMMED_ITEMS, Top};
+    use super::{MAX_JOBS, MAX_TRIMMED_ITEMS, TopItems};
 
     #[test]
     fn frequent_entries_stay_in_list_of_bounded_size() {
-        let mut top = Top::default();
+        let mut top = TopItems::default();
         for number in 0..20 * MAX_TRIMMED_ITEMS as u64 {
             top.add(number, None, 1, (number, 0));
             let frequent = if number % 2 == 0 {

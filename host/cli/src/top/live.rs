@@ -1,19 +1,22 @@
 //! Activity of a server as the reports tell it: sections, latest denials and passages, and rates from two
 //! reports. It does no I/O.
 use peal_server::admin::{
-    ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityJobs, ActivityMissed,
-    ActivityModule, ActivityModules, ActivityReport, ActivityServer, ActivitySink, Chain,
-    ChainOwner, EventPassage, UserQuotas,
+    ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityFurther, ActivityJobs,
+    ActivityMissed, ActivityModule, ActivityModules, ActivityReport, ActivityServer, ActivitySink,
+    Chain, ChainOwner, EventPassage, UserQuotas,
 };
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, VecDeque},
+    mem,
 };
 
 /// Maximum number of denials, and of passages, that are kept.
 const MAX_ENTRIES: usize = 1000;
 /// Maximum number of rates in a trend.
 const MAX_TREND: usize = 120;
+
+/// Id in place of one that the source does not tell. No user or group has it.
+pub const UNKNOWN_ID: u32 = u32::MAX;
 
 /// Function that returns the name of a user.
 pub type UserNaming = fn(u32) -> String;
@@ -54,7 +57,7 @@ pub struct ModuleRate {
 }
 
 /// Owner, name and role of a module.
-type ModuleKey = (String, String, String);
+type ModuleKey = (ChainOwner, String, String);
 
 /// Denial or passage with a number of its own.
 #[derive(Clone, Debug)]
@@ -114,8 +117,6 @@ pub struct LiveData {
     pub tool_server: Option<String>,
     /// Number of reports so far.
     reports: u64,
-    /// Names of users that were looked up.
-    names: RefCell<BTreeMap<u32, String>>,
     /// Identity and state of the server; none before the first report.
     pub server: Option<ActivityServer>,
     /// User whose activity is shown; none for an administrator.
@@ -132,6 +133,8 @@ pub struct LiveData {
     pub sinks: Vec<ActivitySink>,
     /// Users.
     pub users: UserQuotas,
+    /// Numbers of what the sections have no room for.
+    pub further: ActivityFurther,
     /// Numbers of events and denials.
     pub counts: ActivityCounts,
     /// Denials.
@@ -156,7 +159,6 @@ impl LiveData {
             naming,
             tool_server,
             reports: 0,
-            names: RefCell::default(),
             server: None,
             only_user: None,
             uptime_ms: 0,
@@ -165,6 +167,7 @@ impl LiveData {
             modules: ActivityModules::default(),
             sinks: Vec::new(),
             users: UserQuotas::default(),
+            further: ActivityFurther::default(),
             counts: ActivityCounts::default(),
             denials: LatestEntries::default(),
             passages: LatestEntries::default(),
@@ -177,13 +180,12 @@ impl LiveData {
         }
     }
 
-    /// Returns the name of a user. Each is looked up once.
+    /// Returns the name of a user.
     pub fn user(&self, uid: u32) -> String {
-        let mut names = self.names.borrow_mut();
-        names
-            .entry(uid)
-            .or_insert_with(|| (self.naming)(uid))
-            .clone()
+        match uid {
+            UNKNOWN_ID => "-".to_owned(),
+            uid => (self.naming)(uid),
+        }
     }
 
     /// Returns the name of an owner.
@@ -197,14 +199,17 @@ impl LiveData {
 
     /// Takes a report over.
     pub fn apply(&mut self, report: ActivityReport) {
-        let seconds = (self.reports > 0)
+        let is_first = self.reports == 0;
+        let seconds = (!is_first)
             .then(|| report.uptime_ms.saturating_sub(self.uptime_ms) as f64 / 1000.0)
             .filter(|seconds| *seconds > 0.0);
         self.reports = self.reports.saturating_add(1);
         self.uptime_ms = report.uptime_ms;
         self.only_user = report.only_user;
         self.server = report.server.or(self.server.take());
-        self.apply_counts(report.counts, seconds);
+        if let Some(counts) = report.counts {
+            self.apply_counts(counts, is_first);
+        }
         if let Some(modules) = report.modules {
             self.apply_modules(modules, seconds);
         } else if seconds.is_some() {
@@ -218,6 +223,7 @@ impl LiveData {
         replace(&mut self.jobs, report.jobs);
         replace(&mut self.chains, report.chains);
         replace(&mut self.users, report.users);
+        replace(&mut self.further, report.further);
         report
             .denials
             .into_iter()
@@ -230,16 +236,24 @@ impl LiveData {
         self.missed.passages += report.missed.passages;
     }
 
-    fn apply_counts(&mut self, counts: Option<ActivityCounts>, seconds: Option<f64>) {
-        let before = self.counts.clone();
-        replace(&mut self.counts, counts);
-        let Some(seconds) = seconds else { return };
+    fn apply_counts(&mut self, counts: ActivityCounts, is_first: bool) {
+        let time = counts.at_ms.saturating_sub(self.counts.at_ms);
+        if is_first {
+            self.counts = counts;
+        } else if time > 0 {
+            let before = mem::replace(&mut self.counts, counts);
+            self.add_rates(&before, time as f64 / 1000.0);
+        }
+        // Otherwise rates are the difference between these counts and later ones.
+    }
+
+    fn add_rates(&mut self, before: &ActivityCounts, seconds: f64) {
         let total = |counts: &ActivityCounts| {
             let codes = counts.events.iter().map(|of| of.count);
             codes.sum::<u64>().saturating_add(counts.further_events)
         };
         self.events
-            .add(rate(total(&self.counts), total(&before), seconds));
+            .add(rate(total(&self.counts), total(before), seconds));
         self.denial_rate
             .add(rate(self.counts.denials, before.denials, seconds));
         let old: BTreeMap<i32, u64> = before.events.iter().map(number_and_count).collect();
@@ -252,15 +266,14 @@ impl LiveData {
 
     fn apply_modules(&mut self, modules: ActivityModules, seconds: Option<f64>) {
         if let Some(seconds) = seconds {
-            let key = |module: &ActivityModule| self.module_key(module);
             let old: BTreeMap<ModuleKey, &ActivityModule> = self
                 .modules
                 .modules
                 .iter()
-                .map(|module| (key(module), module))
+                .map(|module| (module_key(module), module))
                 .collect();
             let of = |module: &ActivityModule| {
-                let key = key(module);
+                let key = module_key(module);
                 let before = old.get(&key);
                 let calls = before.map_or(0, |before| before.calls);
                 let failures = before.map_or(0, |before| before.failures);
@@ -294,11 +307,6 @@ impl LiveData {
         self.sinks = sinks;
     }
 
-    fn module_key(&self, module: &ActivityModule) -> ModuleKey {
-        let owner = self.owner(&module.owner);
-        (owner, module.name.clone(), module.role.clone())
-    }
-
     /// Returns the rates of a code.
     pub fn code(&self, code: i32) -> RateTrend {
         self.codes.get(&code).cloned().unwrap_or_default()
@@ -307,7 +315,7 @@ impl LiveData {
     /// Returns the rates of a module. Without calls since the previous report, the mean time is that of
     /// all calls.
     pub fn module_rate(&self, module: &ActivityModule) -> ModuleRate {
-        let rate = self.module_rates.get(&self.module_key(module));
+        let rate = self.module_rates.get(&module_key(module));
         let rate = rate.copied().unwrap_or_default();
         let mean = || (module.calls > 0).then(|| module.time_us as f64 / module.calls as f64);
         ModuleRate {
@@ -329,6 +337,11 @@ impl LiveData {
             .map(|job| u64::from(job.status.size))
             .sum()
     }
+}
+
+fn module_key(module: &ActivityModule) -> ModuleKey {
+    let owner = module.owner.clone();
+    (owner, module.name.clone(), module.role.clone())
 }
 
 fn number_and_count(of: &ActivityCodeCount) -> (i32, u64) {

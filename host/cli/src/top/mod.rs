@@ -8,7 +8,7 @@ mod form;
 mod help;
 mod live;
 mod model;
-mod pane;
+mod panes;
 mod snapshot;
 mod source;
 mod table;
@@ -26,13 +26,17 @@ use draw::Colours;
 use form::Glyphs;
 use live::LiveData;
 use model::TopModel;
-use source::{SourceItem, SourceSettings};
+use source::{ReportQueue, SourceItem, SourceSettings};
 use std::{
     env,
     io::{self, IsTerminal},
+    ops::RangeInclusive,
     process::ExitCode,
+    time::Duration,
 };
 
+/// Bounds of the time between two reports.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 /// Number of reports that a snapshot needs: rates are differences.
 const REPORTS_OF_SNAPSHOT: usize = 2;
 
@@ -52,6 +56,11 @@ pub fn run(args: Top) -> Result<ExitCode> {
             "-o is the format of a snapshot; add --once",
         ));
     }
+    if !INTERVALS.contains(&every) {
+        return Err(crate::usage_error(
+            "--every is the time between two updates: 100ms to 1m",
+        ));
+    }
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if !once && !has_terminal {
         bail!("`peal top` needs a terminal; --once prints a snapshot without one");
@@ -66,10 +75,10 @@ pub fn run(args: Top) -> Result<ExitCode> {
         let mut source = source::open(settings).await?;
         let data = LiveData::new(users::shown, source.name.take());
         let shown = if once {
-            print_snapshot(data, &mut source.items, format).await
+            print_snapshot(data, &mut source.reports, format).await
         } else {
             let model = TopModel::new(data, glyphs());
-            terminal::show(model, &mut source.items, colours()).await
+            terminal::show(model, &mut source.reports, colours()).await
         };
         source.leave().await;
         shown.map(|()| ExitCode::SUCCESS)
@@ -79,11 +88,11 @@ pub fn run(args: Top) -> Result<ExitCode> {
 /// Prints a snapshot of the first reports.
 async fn print_snapshot(
     mut data: LiveData,
-    items: &mut source::Items,
+    reports: &mut ReportQueue,
     format: OutputFormat,
 ) -> Result<()> {
     for _ in 0..REPORTS_OF_SNAPSHOT {
-        match items.recv().await {
+        match reports.recv().await {
             Some(SourceItem::Report(report)) => data.apply(*report),
             Some(SourceItem::Over(reason)) => bail!(reason),
             None => bail!("no source of reports is left"),

@@ -3,11 +3,12 @@ use super::{
     detail::{Detail, Fact},
     form::Glyphs,
     live::LiveData,
-    pane::Pane,
+    panes::Pane,
     table::{ColumnContent, DataTable, RowKey, SortOrder},
 };
 use crate::{sort_value::SortDirection, table::Side};
 use peal_server::admin::ActivityReport;
+use std::collections::BTreeMap;
 
 /// Maximum length of a filter, in characters.
 const MAX_FILTER: usize = 60;
@@ -66,21 +67,30 @@ pub enum KeyMode {
 pub struct TableView {
     /// Selected row; none for the first one.
     selected: Option<RowKey>,
-    order: Option<SortOrder>,
+    /// Order of the rows; none until one is chosen.
+    order: Option<RowOrder>,
     /// Text that rows contain.
     pub filter: String,
     /// Number of rows above the screen.
     pub offset: usize,
 }
 
-impl TableView {
-    fn of(pane: Pane) -> TableView {
-        TableView {
-            order: pane.usual_order(),
-            ..TableView::default()
-        }
-    }
+/// Chosen order of rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RowOrder {
+    /// Order of the data.
+    Data,
+    /// Order by a column.
+    Column(SortOrder),
 }
+
+/// View before any change.
+static USUAL_VIEW: TableView = TableView {
+    selected: None,
+    order: None,
+    filter: String::new(),
+    offset: 0,
+};
 
 /// Details that are shown.
 #[derive(Clone, Debug)]
@@ -111,7 +121,7 @@ pub struct TopModel {
     frozen: Option<Box<LiveData>>,
     glyphs: Glyphs,
     pane: Pane,
-    views: [TableView; Pane::ALL.len()],
+    views: BTreeMap<Pane, TableView>,
     opened: Vec<OpenedDetail>,
     mode: KeyMode,
     /// Width of the screen, and number of rows of its table.
@@ -129,7 +139,7 @@ impl TopModel {
             frozen: None,
             glyphs,
             pane: Pane::Jobs,
-            views: Pane::ALL.map(TableView::of),
+            views: BTreeMap::new(),
             opened: Vec::new(),
             mode: KeyMode::Commands,
             width: u16::MAX,
@@ -193,31 +203,15 @@ impl TopModel {
     pub fn view(&self) -> &TableView {
         match self.opened.last() {
             Some(opened) => &opened.view,
-            // The position of a pane is within the array.
-            None => self
-                .views
-                .get(self.pane.position())
-                .unwrap_or_else(|| self.first_view()),
+            None => self.views.get(&self.pane).unwrap_or(&USUAL_VIEW),
         }
-    }
-
-    fn first_view(&self) -> &TableView {
-        let [first, ..] = &self.views;
-        first
     }
 
     /// Returns the view of the table that is shown.
     pub fn view_mut(&mut self) -> &mut TableView {
-        let position = self.pane.position();
         match self.opened.last_mut() {
             Some(opened) => &mut opened.view,
-            None => {
-                let [first, rest @ ..] = &mut self.views;
-                match position.checked_sub(1) {
-                    Some(at) => rest.get_mut(at).unwrap_or(first),
-                    None => first,
-                }
-            }
+            None => self.views.entry(self.pane).or_default(),
         }
     }
 
@@ -243,7 +237,16 @@ impl TopModel {
             None => (None, Vec::new(), self.pane.table(data, self.glyphs)),
         };
         table.filter(&view.filter);
-        if let Some(order) = view.order {
+        let usual = || match self.opened.last() {
+            Some(_) => None,
+            None => table.descending_by(self.pane.usual_order()?),
+        };
+        let order = match view.order {
+            Some(RowOrder::Column(order)) => Some(order),
+            Some(RowOrder::Data) => None,
+            None => usual(),
+        };
+        if let Some(order) = order {
             table.sort(order);
         }
         ScreenContent {
@@ -251,7 +254,7 @@ impl TopModel {
             facts,
             selected: table.position(view.selected.as_ref()),
             table,
-            order: view.order,
+            order,
         }
     }
 
@@ -351,18 +354,22 @@ impl TopModel {
         let mut columns = content.table.columns.iter().enumerate().skip(first);
         let next = columns
             .find(|(_, column)| column.screen <= width && column.content == ColumnContent::Values);
-        self.view_mut().order = next.map(|(column, found)| SortOrder {
-            column,
-            direction: match found.side {
-                Side::Left => SortDirection::Ascending,
-                Side::Right => SortDirection::Descending,
-            },
+        let order = next.map_or(RowOrder::Data, |(column, found)| {
+            RowOrder::Column(SortOrder {
+                column,
+                direction: match found.side {
+                    Side::Left => SortDirection::Ascending,
+                    Side::Right => SortDirection::Descending,
+                },
+            })
         });
+        self.view_mut().order = Some(order);
     }
 
     fn reverse_order(&mut self) {
-        if let Some(order) = &mut self.view_mut().order {
-            order.direction = order.direction.reversed();
+        if let Some(order) = self.content().order {
+            let direction = order.direction.reversed();
+            self.view_mut().order = Some(RowOrder::Column(SortOrder { direction, ..order }));
         }
     }
 

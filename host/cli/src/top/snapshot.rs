@@ -2,7 +2,7 @@
 use super::{
     form::{self, Glyphs},
     live::LiveData,
-    pane::Pane,
+    panes::Pane,
     table::{ColumnContent, DataColumn, DataTable},
 };
 use crate::{
@@ -43,7 +43,10 @@ pub fn text(data: &LiveData, glyphs: Glyphs) -> String {
     );
     for pane in Pane::ALL {
         let mut table = pane.table(data, glyphs);
-        if let Some(order) = pane.usual_order() {
+        if let Some(order) = pane
+            .usual_order()
+            .and_then(|title| table.descending_by(title))
+        {
             table.sort(order);
         }
         let _ = write!(text, "\n{}\n{}", pane.title().to_uppercase(), lines(&table));
@@ -99,6 +102,7 @@ pub fn json(data: &LiveData) -> Value {
         "only_user": data.only_user,
         "events_per_second": data.events.latest(),
         "further_events": data.counts.further_events,
+        "events_uncounted": data.counts.uncounted,
         "denials_per_second": data.denial_rate.latest(),
         "denials_total": data.counts.denials,
         "jobs": data.jobs.jobs,
@@ -108,6 +112,13 @@ pub fn json(data: &LiveData) -> Value {
         "events": entries(data.passages.iter().map(|of| json!(of.entry)).collect()),
         "denials": entries(data.denials.iter().map(|of| json!(of.entry)).collect()),
         "missed": data.missed,
+        "further": {
+            "jobs": data.jobs.further,
+            "handlers": data.further.handlers,
+            "modules": data.modules.further,
+            "sinks": data.further.sinks,
+            "users": data.further.users,
+        },
         "sinks": data.sinks,
         "users": data.users,
     })

@@ -7,8 +7,10 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use peal_client::{AttachTarget, Tool, ToolSettings};
-use peal_server::admin::{ACTIVITY_VERSION, ActivityReport, AdminReply, AdminRequest, Answers};
-use std::{os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration};
+use peal_server::admin::{
+    ACTIVITY_VERSION, ActivityReport, AdminConnection, AdminReply, AdminRequest, Answers,
+};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// Capacity of the queue of reports; a full queue makes the source wait.
@@ -23,8 +25,8 @@ pub enum SourceItem {
     Over(String),
 }
 
-/// Items of a source.
-pub type Items = mpsc::Receiver<SourceItem>;
+/// Queue of the reports of a source.
+pub type ReportQueue = mpsc::Receiver<SourceItem>;
 
 /// Selection of a server, and the time between two reports.
 pub struct SourceSettings {
@@ -37,7 +39,7 @@ pub struct SourceSettings {
 /// Open source.
 pub struct OpenSource {
     /// Reports.
-    pub items: Items,
+    pub reports: ReportQueue,
     /// Name of a server without an admin socket.
     pub name: Option<String>,
     tool: Option<Arc<Tool>>,
@@ -63,30 +65,39 @@ pub async fn open(settings: SourceSettings) -> Result<OpenSource> {
     let is_socket_named = socket.is_some();
     let is_server_named = server.pid.is_some() || server.nspace.is_some() || server.uri.is_some();
     let at = ServerArgs { socket, config };
-    let (sender, items) = mpsc::channel(MAX_QUEUED_REPORTS);
+    let (sender, reports) = mpsc::channel(MAX_QUEUED_REPORTS);
     let wanted = event::tool_settings(server)?;
-    if is_socket_named || is_at_socket(&at, &wanted, is_server_named) {
-        let answers = subscribe(at, every)?;
+    let interval_ms = u32::try_from(every.as_millis()).unwrap_or(u32::MAX);
+    let call = AdminRequest::Activity { interval_ms };
+    let connection = admin::socket(at.clone())
+        .ok()
+        .and_then(|path| AdminConnection::open(&path).ok())
+        .filter(|connection| is_socket_named || !is_server_named || is_wanted(connection, &wanted));
+    if let Some(connection) = connection {
+        let answers = subscribe(connection, &call)?;
         tokio::task::spawn_blocking(move || follow(answers, &sender));
         return Ok(OpenSource {
-            items,
+            reports,
             name: None,
             tool: None,
         });
     }
-    match tool_source::open(wanted, every, sender).await {
-        Ok(tool) => Ok(OpenSource {
-            items,
-            name: Some(server_name(&tool)),
-            tool: Some(tool),
-        }),
-        Err(error) if is_server_named => Err(error),
-        // The usual server does not run either, which the message about its socket says.
-        Err(_) => match subscribe(at, every) {
-            Ok(_) => bail!("the server has only now begun to answer; try again"),
-            Err(error) => Err(error),
-        },
+    if !is_socket_named {
+        match tool_source::open(wanted, every, sender).await {
+            Ok(tool) => {
+                return Ok(OpenSource {
+                    reports,
+                    name: Some(server_name(&tool)),
+                    tool: Some(tool),
+                });
+            }
+            Err(error) if is_server_named => return Err(error),
+            Err(_) => {}
+        }
     }
+    // The error says where no server answers.
+    admin::request(at, &call)?;
+    bail!("the server has only now begun to answer; try again")
 }
 
 fn server_name(tool: &Tool) -> String {
@@ -97,29 +108,22 @@ fn server_name(tool: &Tool) -> String {
     )
 }
 
-/// Returns true if the wanted server answers at the admin socket.
-fn is_at_socket(at: &ServerArgs, wanted: &ToolSettings, is_named: bool) -> bool {
-    let socket = admin::socket(at.clone());
-    let stream = socket.and_then(|path| Ok(UnixStream::connect(path)?));
-    let Ok(stream) = stream else {
-        return false;
-    };
-    // The kernel says which process listens: users that may not administer cannot ask for the name.
-    let listener = rustix::net::sockopt::socket_peercred(&stream);
-    let pid = listener.map(|peer| peer.pid.as_raw_pid());
-    match (&wanted.attach, pid) {
-        _ if !is_named => true,
-        (AttachTarget::Pid(wanted), Ok(pid)) => wanted.cast_signed() == pid,
+/// Returns true if the wanted server is at the other end of a connection. The kernel says which process
+/// it is: users that may not administer cannot ask for its name.
+fn is_wanted(connection: &AdminConnection, wanted: &ToolSettings) -> bool {
+    match wanted.attach {
+        AttachTarget::Pid(pid) => connection.server_pid() == Some(pid),
         _ => false,
     }
 }
 
 /// Asks a server for reports.
-fn subscribe(at: ServerArgs, every: Duration) -> Result<Answers> {
-    let interval_ms = u32::try_from(every.as_millis()).unwrap_or(u32::MAX);
-    match admin::request(at, &AdminRequest::Activity { interval_ms })? {
-        (AdminReply::Reporting, answers) => Ok(answers),
-        (reply, _) => admin::unexpected(&reply),
+fn subscribe(connection: AdminConnection, call: &AdminRequest) -> Result<Answers> {
+    let mut answers = connection.send(call)?;
+    match answers.reply()? {
+        AdminReply::Reporting => Ok(answers),
+        AdminReply::Refused { reason } => bail!("the server refuses: {reason}"),
+        reply => admin::unexpected(&reply),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     sort_value::{SortDirection, SortValue},
     table::Side,
 };
+use peal_server::admin::ChainOwner;
 
 /// Identity of a row, which stays when the rows change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,9 +16,9 @@ pub enum RowKey {
     /// Event code.
     Code(i32),
     /// Handler of an owner with this registration number.
-    Handler(String, u64),
+    Handler(ChainOwner, u64),
     /// Module of an owner with this name and role.
-    Module(String, String, String),
+    Module(ChainOwner, String, String),
     /// Passage of an event.
     Passage(u64),
     /// Step of a passage.
@@ -100,7 +101,7 @@ impl DataCell {
 }
 
 /// Returns true for a number above zero.
-pub fn is_some(value: &SortValue) -> bool {
+pub fn is_positive(value: &SortValue) -> bool {
     matches!(value, SortValue::Number(number) if *number > 0.0)
 }
 
@@ -178,6 +179,18 @@ impl DataTable {
             let cell = row.cells.get(by.column);
             by.direction.key(cell.map(|cell| cell.order.clone()))
         });
+    }
+
+    /// Returns the order by the column of this title, the largest value first.
+    pub fn descending_by(&self, title: &str) -> Option<SortOrder> {
+        let column = self
+            .columns
+            .iter()
+            .position(|column| column.title == title)?;
+        Some(SortOrder {
+            column,
+            direction: SortDirection::Descending,
+        })
     }
 
     /// Returns the position of a row; that of the first row if the key is absent.

@@ -2,15 +2,25 @@
 use super::{
     draw::{self, Colours},
     model::{TopAction, TopKey, TopModel},
-    source::{Items, SourceItem},
+    source::{ReportQueue, SourceItem},
 };
 use anyhow::{Context, Result};
 use ratatui::{
-    DefaultTerminal,
-    crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+    DefaultTerminal, Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+        execute,
+        terminal::{EnterAlternateScreen, enable_raw_mode},
+    },
 };
-use rustix::process::{Signal, getpid, kill_process};
-use std::thread;
+use rustix::process::{Signal, getpgrp, getpid, kill_process, kill_process_group};
+use std::{
+    io::{self, stdout},
+    panic,
+    sync::Once,
+    thread,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -26,8 +36,10 @@ enum TerminalInput {
     Key(TopKey),
     /// Request to end.
     Quit,
-    /// Request to suspend the process.
+    /// Request to suspend the processes of the terminal.
     Suspend,
+    /// Request to draw everything again.
+    Redraw,
     /// Change of the size.
     Resized,
 }
@@ -38,13 +50,29 @@ struct Screen(DefaultTerminal);
 impl Screen {
     /// Switches to the other screen. A panic restores the terminal before its message is printed.
     fn open() -> Result<Screen> {
-        let terminal = ratatui::try_init().context("cannot use the terminal")?;
-        Ok(Screen(terminal))
+        static RESTORED_ON_PANIC: Once = Once::new();
+        RESTORED_ON_PANIC.call_once(|| {
+            let hook = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                restore();
+                hook(info);
+            }));
+        });
+        let opened = enter().inspect_err(|_| restore());
+        opened.map(Screen).context("cannot use the terminal")
     }
 
     fn draw(&mut self, model: &mut TopModel, colours: Colours) -> Result<()> {
         let drawn = self.0.draw(|frame| draw::draw(frame, model, colours));
         drawn.map(drop).context("cannot write to the terminal")
+    }
+
+    /// Draws everything again with the next frame: another program may have written to the terminal.
+    fn redraw(&mut self) -> Result<()> {
+        // `Terminal::clear` would ask the terminal for the cursor, whose answer the reader of keys gets.
+        let size = self.0.size().context("cannot use the terminal")?;
+        let resized = self.0.resize(size.into());
+        resized.context("cannot write to the terminal")
     }
 
     /// Gives the terminal back, stops the process, and takes the terminal again when it continues.
@@ -57,26 +85,38 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The terminal may have gone.
+        // Ignore the error, as in `restore`.
         let _ = self.0.show_cursor();
-        let _ = ratatui::try_restore();
+        restore();
     }
 }
 
+fn enter() -> io::Result<DefaultTerminal> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen)?;
+    Terminal::new(CrosstermBackend::new(stdout()))
+}
+
+fn restore() {
+    // The terminal may have gone.
+    let _ = ratatui::try_restore();
+}
+
 /// Shows the model until a key or signal ends it.
-pub async fn show(mut model: TopModel, items: &mut Items, colours: Colours) -> Result<()> {
+pub async fn show(mut model: TopModel, reports: &mut ReportQueue, colours: Colours) -> Result<()> {
     let mut ends = [
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
         signal(SignalKind::hangup())?,
     ];
     let [interrupt, terminate, hangup] = &mut ends;
+    let mut stop = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
     let mut screen = Screen::open()?;
     let mut input = inputs();
     loop {
         screen.draw(&mut model, colours)?;
         tokio::select! {
-            item = items.recv(), if model.over().is_none() => match item {
+            item = reports.recv(), if model.over().is_none() => match item {
                 Some(item) => take(&mut model, item),
                 None => model.end("no source of reports is left".to_owned()),
             },
@@ -86,17 +126,22 @@ pub async fn show(mut model: TopModel, items: &mut Items, colours: Colours) -> R
                         return Ok(());
                     }
                 }
-                Some(TerminalInput::Suspend) => screen = screen.suspend()?,
+                // All processes of the terminal stop, as without the mode of this screen. The signal of
+                // this process is below.
+                Some(TerminalInput::Suspend) => kill_process_group(getpgrp(), Signal::TSTP)
+                    .context("cannot stop the processes of this terminal")?,
+                Some(TerminalInput::Redraw) => screen.redraw()?,
                 Some(TerminalInput::Resized) => {}
                 // Without an open terminal nothing can be shown.
                 Some(TerminalInput::Quit) | None => return Ok(()),
             },
+            _ = stop.recv() => screen = screen.suspend()?,
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
             _ = hangup.recv() => return Ok(()),
         }
         // A slow terminal shows the latest state only.
-        while let Ok(item) = items.try_recv() {
+        while let Ok(item) = reports.try_recv() {
             take(&mut model, item);
         }
     }
@@ -134,8 +179,7 @@ fn input_of(event: &Event) -> Option<TerminalInput> {
         return match key.code {
             KeyCode::Char('c') => Some(TerminalInput::Quit),
             KeyCode::Char('z') => Some(TerminalInput::Suspend),
-            // Redraws, as in other programs.
-            KeyCode::Char('l') => Some(TerminalInput::Resized),
+            KeyCode::Char('l') => Some(TerminalInput::Redraw),
             _ => None,
         };
     }

@@ -2,18 +2,19 @@
 use super::{
     draw::{self, Colours},
     form::Glyphs,
-    live::LiveData,
+    live::{LiveData, UNKNOWN_ID},
     model::{TopAction, TopKey, TopModel},
     snapshot,
 };
+use crate::table::Side;
 use peal_model::Status;
 use peal_server::admin::{
-    ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityJob, ActivityJobs,
-    ActivityMissed, ActivityModule, ActivityModules, ActivityProc, ActivityProcState,
-    ActivityReport, ActivityServer, ActivitySink, Chain, ChainHandler, ChainLevels, ChainLocation,
-    ChainOwner, ChainPlace, ChainSources, EventPassage, JobStatus, ModuleState, PassageStep,
-    ResourceLimits, ResourceUse, ServerPhase, Trouble, TroubleKind, UserQuotas, UserResources,
-    WatchedStatus,
+    ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityFurther,
+    ActivityJob, ActivityJobs, ActivityMissed, ActivityModule, ActivityModules, ActivityProc,
+    ActivityProcState, ActivityReport, ActivityServer, ActivitySink, Chain, ChainHandler,
+    ChainLevels, ChainLocation, ChainOwner, ChainPlace, ChainSources, EventPassage, JobStatus,
+    ModuleState, PassageStep, ResourceLimits, ResourceUse, ServerPhase, Trouble, TroubleKind,
+    UserQuotas, UserResources, WatchedStatus,
 };
 use ratatui::{Terminal, backend::TestBackend, style::Color};
 
@@ -52,6 +53,7 @@ fn job(nspace: &str, uid: u32, size: u32) -> ActivityJob {
             elapsed: None,
         },
         procs: (0..size).map(proc).collect(),
+        further_procs: 0,
     }
 }
 
@@ -161,6 +163,7 @@ fn report(number: u64) -> ActivityReport {
             troubles: Vec::new(),
         }),
         counts: Some(ActivityCounts {
+            at_ms: 8_040_000 + number * 1000,
             events: vec![
                 ActivityCodeCount {
                     code: peal_model::code::PMIX_ERR_PROC_ABORTED.into(),
@@ -172,6 +175,7 @@ fn report(number: u64) -> ActivityReport {
                 },
             ],
             further_events: 0,
+            uncounted: false,
             denials: number / 2,
         }),
         jobs: Some(ActivityJobs {
@@ -237,6 +241,7 @@ fn report(number: u64) -> ActivityReport {
                 },
             ],
         }),
+        further: Some(ActivityFurther::default()),
         denials: vec![ActivityDenial {
             at_ms: 1_700_000_000_123 + number,
             hook: "job-control".to_owned(),
@@ -324,12 +329,33 @@ fn every_pane_and_detail_fits_on_every_screen() {
         for pane in '1'..='7' {
             let mut model = model(9);
             press(&mut model, &[TopKey::Char(pane)]);
-            screen(&mut model, width, height);
+            let table = screen(&mut model, width, height);
             press(&mut model, &[TopKey::Enter, TopKey::Down, TopKey::Enter]);
-            let lines = screen(&mut model, width, height);
-            assert_eq!(lines.len(), usize::from(height));
+            let detail = screen(&mut model, width, height);
+            for lines in [&table, &detail] {
+                let keys = " q quit"
+                    .get(..usize::from(width).min(7))
+                    .unwrap_or_default();
+                let last = lines.last().unwrap();
+                assert!(last.starts_with(keys.trim_end()), "{width}: {lines:?}");
+            }
+            if width >= 80 {
+                let columns = model_columns(pane, width);
+                for column in columns {
+                    assert!(table[3].contains(column), "{width} {column}: {}", table[3]);
+                }
+            }
         }
     }
+}
+
+/// Returns the titles of the columns that a pane shows on a screen of this width.
+fn model_columns(pane: char, width: u16) -> Vec<&'static str> {
+    let mut model = model(9);
+    press(&mut model, &[TopKey::Char(pane)]);
+    let columns = model.content().table.columns;
+    let shown = columns.iter().filter(|column| column.screen <= width);
+    shown.map(|column| column.title).collect()
 }
 
 /// Prints all screens, for people who look at them.
@@ -579,14 +605,19 @@ fn unchanged_sections_stay_and_their_rates_are_zero() {
     let mut data = LiveData::new(name_of, None);
     (1..=2).for_each(|number| data.apply(report(number)));
     assert!(data.events.latest().unwrap() > 1000.0);
+    let counts = ActivityCounts {
+        at_ms: 8_043_000,
+        ..data.counts.clone()
+    };
     data.apply(ActivityReport {
         server: None,
-        counts: None,
+        counts: Some(counts),
         jobs: None,
         chains: None,
         modules: None,
         sinks: None,
         users: None,
+        further: None,
         denials: Vec::new(),
         passages: Vec::new(),
         missed: ActivityMissed {
@@ -601,4 +632,136 @@ fn unchanged_sections_stay_and_their_rates_are_zero() {
     let rate = data.module_rate(&watchdog);
     assert_eq!((rate.calls, rate.mean_us), (0.0, Some(140.0)));
     assert_eq!(data.missed.passages, 5);
+}
+
+#[test]
+fn rates_are_by_the_time_of_the_counts() {
+    let mut data = LiveData::new(name_of, None);
+    let at = |number: u64, at_ms: u64, count: u64| ActivityReport {
+        counts: Some(ActivityCounts {
+            at_ms,
+            events: vec![ActivityCodeCount {
+                code: code(-3001),
+                count,
+            }],
+            ..ActivityCounts::default()
+        }),
+        ..report(number)
+    };
+    data.apply(at(1, 500, 100));
+    data.apply(at(2, 1000, 200));
+    assert_eq!(data.events.latest(), Some(200.0));
+    // No time has passed: the new events belong to the next rate.
+    data.apply(at(3, 1000, 250));
+    assert_eq!(data.events.latest(), Some(200.0));
+    data.apply(at(4, 2000, 300));
+    assert_eq!(data.events.latest(), Some(100.0));
+    assert_eq!(data.code(-3001).latest(), Some(100.0));
+}
+
+#[test]
+fn details_of_handler_show_its_events_and_no_others() {
+    let mut model = model(1);
+    let mut next = report(2);
+    // Another handler of the same module.
+    for step in next.passages.iter_mut().flat_map(|of| &mut of.steps) {
+        if step.handler == "watchdog" {
+            step.handler = "another".to_owned();
+        }
+    }
+    model.report(next);
+    press(&mut model, &[TopKey::Char('3'), TopKey::Enter]);
+    let content = model.content();
+    assert_eq!(content.title.as_deref(), Some("Handler watchdog"));
+    assert_eq!(content.table.rows.len(), 1, "the event of the first report");
+}
+
+#[test]
+fn user_is_told_what_is_hidden_and_what_has_no_room() {
+    let mut model = model(1);
+    let mut own = report(2);
+    own.only_user = Some(1001);
+    own.passages.iter_mut().for_each(|of| of.steps.clear());
+    if let Some(counts) = &mut own.counts {
+        counts.uncounted = true;
+    }
+    if let Some(jobs) = &mut own.jobs {
+        jobs.jobs[0].further_procs = 7;
+        jobs.jobs[0].status.size = 20;
+    }
+    own.further = Some(ActivityFurther {
+        handlers: 3,
+        sinks: 0,
+        users: 2,
+    });
+    model.report(own);
+    for (keys, wanted) in [
+        ("2", "yours are not counted"),
+        ("3", "and 3 more handlers"),
+        ("7", "and 2 more users"),
+    ] {
+        type_text(&mut model, keys);
+        let text = shown(&mut model);
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    type_text(&mut model, "4");
+    let wide = screen(&mut model, 130, 24).join("\n");
+    assert!(wide.contains("no handler of yours"), "{wide}");
+    press(&mut model, &[TopKey::Char('1'), TopKey::Enter]);
+    let text = shown(&mut model);
+    assert!(
+        text.contains("and 7 more procs, which") && text.contains("and 5 more procs on other"),
+        "{text}"
+    );
+    let further = &snapshot::json(model.shown())["further"];
+    assert_eq!(
+        (&further["handlers"], &further["users"]),
+        (&3.into(), &2.into())
+    );
+}
+
+#[test]
+fn server_without_admin_socket_shows_no_invented_values() {
+    let mut model = TopModel::new(LiveData::new(name_of, Some("s".to_owned())), Glyphs::Ascii);
+    let mut known = report(1);
+    known.server = None;
+    known.passages.iter_mut().for_each(|of| of.steps.clear());
+    if let Some(jobs) = &mut known.jobs {
+        jobs.jobs[0].status.uid = UNKNOWN_ID;
+        jobs.jobs[0].status.gid = UNKNOWN_ID;
+    }
+    model.report(known);
+    let lines = screen(&mut model, 80, 24);
+    assert!(
+        lines[3].contains("RUNNING") && !lines[3].contains("CONNECTED"),
+        "{}",
+        lines[3]
+    );
+    assert!(lines[4].starts_with(" solver  - "), "{}", lines[4]);
+    press(&mut model, &[TopKey::Enter]);
+    let details = shown(&mut model);
+    assert!(
+        !details.contains("group") && details.contains("7 running"),
+        "{details}"
+    );
+    press(&mut model, &[TopKey::Char('4')]);
+    let content = model.content();
+    let cells = &content.table.rows[0].cells;
+    let last: Vec<&str> = cells
+        .iter()
+        .skip(5)
+        .map(|cell| cell.text.as_str())
+        .collect();
+    assert_eq!(last, ["-", "unknown", "-"]);
+}
+
+#[test]
+fn long_texts_are_cut_to_their_width_in_one_pass() {
+    let aligned = |text: &str, width| draw::layout::aligned(text, width, Side::Left, Glyphs::Ascii);
+    assert_eq!(aligned("abc", 5), "abc  ");
+    assert_eq!(aligned("abcdef", 4), "abc~");
+    assert_eq!(aligned("日本語", 4), "日~ ");
+    assert_eq!(aligned("日本", 4), "日本");
+    assert_eq!(aligned("ab", 1), "~");
+    assert_eq!(aligned(&"x".repeat(4 << 20), 3), "xx~");
 }

@@ -1,6 +1,6 @@
 //! Reports of a server that has no admin socket, from what a tool may query and receive: jobs, procs and
 //! events, without chains, denials, sinks and users.
-use super::source::SourceItem;
+use super::{live::UNKNOWN_ID, source::SourceItem};
 use crate::{
     ps::{GatheredJob, gather},
     tool,
@@ -75,8 +75,10 @@ impl ReceivedEvents {
             count: *count,
         };
         report.counts = Some(ActivityCounts {
+            at_ms: report.uptime_ms,
             events: self.codes.iter().map(count).collect(),
             further_events: self.further,
+            uncounted: false,
             denials: 0,
         });
         report.passages = mem::take(&mut self.waiting).into();
@@ -157,6 +159,7 @@ fn report(number: u64, uptime: Duration, jobs: Vec<GatheredJob>) -> ActivityRepo
         modules: None,
         sinks: None,
         users: None,
+        further: None,
         denials: Vec::new(),
         passages: Vec::new(),
         missed: ActivityMissed::default(),
@@ -181,19 +184,23 @@ fn job(job: GatheredJob) -> ActivityJob {
         let found = procs.iter().filter(|proc| proc.state == state).count();
         u32::try_from(found).unwrap_or(u32::MAX)
     };
-    let size = job.size.and_then(|size| u32::try_from(size).ok());
+    let size = job.size.map_or(procs.len(), |size| {
+        usize::try_from(size).unwrap_or(usize::MAX)
+    });
+    let uid = job.uid.unwrap_or(UNKNOWN_ID);
     ActivityJob {
         status: JobStatus {
             nspace: job.nspace.to_string(),
-            size: size.unwrap_or_default(),
-            uid: job.uid.unwrap_or_default(),
-            gid: job.uid.unwrap_or_default(),
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            uid,
+            gid: UNKNOWN_ID,
             expected: count(ActivityProcState::Expected),
             connected: count(ActivityProcState::Running),
             finalized: count(ActivityProcState::Ended),
             lost: count(ActivityProcState::Lost),
-            elapsed: None,
+            elapsed: job.elapsed,
         },
         procs,
+        further_procs: 0,
     }
 }

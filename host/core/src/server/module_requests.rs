@@ -29,6 +29,19 @@ impl Owner {
         };
         Some(Proc::new(nspace, rank::PMIX_RANK_UNDEF))
     }
+
+    /// Returns the owner of the modules that act as a proc; none for a proc that is none of a module.
+    pub fn of_requester(proc: &Proc) -> Option<Owner> {
+        if proc.rank != rank::PMIX_RANK_UNDEF {
+            return None;
+        }
+        let name = proc.nspace.as_str().strip_prefix("user-");
+        let uid = name.and_then(|name| name.strip_suffix("@peal"));
+        Some(match uid {
+            Some(uid) => Owner::User(uid.parse().ok()?),
+            None => Owner::Namespace(proc.nspace.clone()),
+        })
+    }
 }
 
 impl ServerState {

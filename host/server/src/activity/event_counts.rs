@@ -8,7 +8,7 @@ const MAX_USERS: usize = 256;
 /// Maximum number of codes that are counted of one user. A user may raise events with any number.
 const MAX_CODES_OF_USER: usize = 64;
 
-/// Number of events since the first watcher came.
+/// Number of events since the first of the present watchers came.
 #[derive(Debug, Default)]
 pub(crate) struct EventCounts {
     users: BTreeMap<Option<u32>, UserEventCounts>,
@@ -30,12 +30,14 @@ pub(crate) struct VisibleEventCounts {
     pub(crate) codes: BTreeMap<i32, u64>,
     /// Number of events whose codes are not counted apart.
     pub(crate) further: u64,
+    /// True if the events of too many users are counted for those of the reader to be counted, too.
+    pub(crate) is_beyond: bool,
 }
 
 impl EventCounts {
-    /// Counts an event of a user, or of the resource manager.
-    pub(crate) fn count(&mut self, uid: Option<u32>, code: Status) {
-        if self.users.len() >= MAX_USERS && !self.users.contains_key(&uid) {
+    /// Counts an event of a user, or of the site.
+    pub(crate) fn add(&mut self, uid: Option<u32>, code: Status) {
+        if self.is_beyond(uid) {
             self.further = self.further.saturating_add(1);
             return;
         }
@@ -49,9 +51,19 @@ impl EventCounts {
         *count = count.saturating_add(1);
     }
 
-    /// Returns the numbers that a reader may see: of all events, or of those of its procs.
+    /// Returns true if there is no room to count the events of a user.
+    fn is_beyond(&self, uid: Option<u32>) -> bool {
+        self.users.len() >= MAX_USERS && !self.users.contains_key(&uid)
+    }
+
+    /// Returns the numbers that a reader may see: of all events, or of those of its procs and modules.
     pub(crate) fn visible(&self, viewer: ActivityViewer) -> VisibleEventCounts {
-        let mut visible = VisibleEventCounts::default();
+        let mut visible = VisibleEventCounts {
+            is_beyond: viewer
+                .only_user()
+                .is_some_and(|uid| self.is_beyond(Some(uid))),
+            ..VisibleEventCounts::default()
+        };
         let users: Vec<&UserEventCounts> = match viewer {
             ActivityViewer::Admin => {
                 visible.further = self.further;
@@ -78,10 +90,10 @@ mod tests {
     fn user_with_many_codes_takes_no_counter_of_others() {
         let mut counts = EventCounts::default();
         for code in 0..1000 {
-            counts.count(Some(7), Status(-code));
+            counts.add(Some(7), Status(-code));
         }
-        counts.count(Some(8), Status(-3001));
-        counts.count(None, Status(-3001));
+        counts.add(Some(8), Status(-3001));
+        counts.add(None, Status(-3001));
         let own = counts.visible(ActivityViewer::User(7));
         assert_eq!(own.codes.len(), MAX_CODES_OF_USER);
         assert_eq!(own.further, 1000 - MAX_CODES_OF_USER as u64);
@@ -95,11 +107,13 @@ mod tests {
     fn events_of_further_users_are_counted_together() {
         let mut counts = EventCounts::default();
         let users = u32::try_from(MAX_USERS).unwrap() + 10;
-        (0..users).for_each(|uid| counts.count(Some(uid), Status(-1)));
+        (0..users).for_each(|uid| counts.add(Some(uid), Status(-1)));
         let all = counts.visible(ActivityViewer::Admin);
         assert_eq!(
             (all.codes.get(&-1).copied(), all.further),
             (Some(MAX_USERS as u64), 10)
         );
+        let is_beyond = |uid| counts.visible(ActivityViewer::User(uid)).is_beyond;
+        assert_eq!([0, users - 1].map(is_beyond), [false, true]);
     }
 }

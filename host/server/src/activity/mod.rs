@@ -8,6 +8,5 @@ mod event_counts;
 mod recent;
 mod recorder;
 
-pub(crate) use recent::{ActivityViewer, RecentPosition};
-pub use recorder::HandlerRun;
-pub(crate) use recorder::{ActivityRecorder, PassedEvent, WatchedActivity};
+pub(crate) use recent::{ActivityViewer, MAX_RING_BYTES, RecentPosition};
+pub(crate) use recorder::{ActivityRecorder, WatchedActivity};

@@ -4,12 +4,14 @@ use super::{
     recent::{ActivityViewer, RecentEntries, RecentPosition, TakenEntries},
 };
 use crate::{
-    admin::{ActivityDenial, EventPassage, PassageStep},
-    notice::ChainResults,
+    admin::{ActivityDenial, ChainOwner, EventPassage, PassageStep},
+    notice::{ChainResults, MeasuredEvent},
 };
-use peal_core::{owner::Owner, server::Denial};
-use peal_model::{Event, Nspace, UserIdentity};
+use peal_core::{owner::Owner, policy::DecidedBy, server::Denial};
+use peal_model::{Event, Nspace, Proc, Size, Status, UserIdentity};
+use peal_sandbox::checked_plain;
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -19,63 +21,161 @@ use std::{
 
 /// Number of kept denials and passages until the settings are known.
 const DEFAULT_CAPACITY: usize = 256;
-/// Maximum number of steps of one passage.
+/// Maximum number of steps of one passage in the chains of one user, and in that of the site.
 const MAX_STEPS: usize = 32;
-/// Maximum length of a name or reason, in characters.
+/// Maximum length of a name or reason, in bytes.
 const MAX_TEXT: usize = 200;
+/// Bounds of the text of a passage, of a step and of a denial in a report, without names and reasons.
+const PASSAGE_BYTES: usize = 384;
+const STEP_BYTES: usize = 256;
+const DENIAL_BYTES: usize = 384;
+/// Maximum length of a character of a name in a report: a control character becomes `\u0000`.
+const MAX_ESCAPE: usize = 6;
 
-/// Call of one handler, as far as its result does not say it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct HandlerRun {
-    /// Name of the module.
-    pub module: String,
-    /// Time of the call.
-    pub time: Duration,
-    /// Reason of the failure, if the call failed.
-    pub failure: Option<String>,
+/// Passage of an event through the chains, with the users that own its steps.
+#[derive(Debug)]
+pub(crate) struct RecordedPassage {
+    /// Passage without steps.
+    passage: EventPassage,
+    /// Steps with the users of their owners; none for the site.
+    steps: Vec<(Option<u32>, PassageStep)>,
+    /// Summaries of the steps of each user.
+    users: BTreeMap<Option<u32>, UserSteps>,
 }
 
-impl HandlerRun {
-    /// Estimates the memory of the run, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        let failure = self.failure.as_ref().map(String::len).unwrap_or_default();
-        size_of::<HandlerRun>() + self.module.len() + failure
+/// Summary of the steps of one user.
+#[derive(Debug, Default)]
+struct UserSteps {
+    /// Number of all steps.
+    count: usize,
+    /// Time from the submission of the event to the end of the last step.
+    time: Duration,
+}
+
+impl UserSteps {
+    /// Returns the number of steps that were not kept.
+    fn further(&self) -> u64 {
+        u64::try_from(self.count.saturating_sub(MAX_STEPS)).unwrap_or(u64::MAX)
     }
 }
 
-/// Event that has passed the chains.
-pub(crate) struct PassedEvent<'a> {
-    pub(crate) number: u64,
-    pub(crate) event: &'a Event,
-    pub(crate) source: Option<UserIdentity>,
-    pub(crate) results: &'a [ChainResults],
-    /// Time since the event was submitted.
-    pub(crate) time: Duration,
-    /// Jobs with their users.
-    pub(crate) jobs: &'a [(Nspace, UserIdentity)],
-}
-
-/// Passage with the users that own its steps.
-#[derive(Debug)]
-pub(crate) struct RecordedPassage {
-    passage: EventPassage,
-    /// Users of the owners of the steps; none for the site.
-    step_users: Vec<Option<u32>>,
-}
-
 impl RecordedPassage {
-    /// Returns what a reader may see of it: a user sees the steps of its own handlers.
+    fn new(
+        measured: &MeasuredEvent,
+        event: &Event,
+        results: &[ChainResults],
+        jobs: &[(Nspace, UserIdentity)],
+    ) -> RecordedPassage {
+        let mut steps = Vec::new();
+        let mut users: BTreeMap<Option<u32>, UserSteps> = BTreeMap::new();
+        for chain in results {
+            let uid = user_of(&chain.owner, jobs);
+            let user = users.entry(uid).or_default();
+            for (result, call) in chain.steps.iter().zip(&chain.calls) {
+                let end = call.started.checked_add(call.time);
+                let time = end.and_then(|end| end.duration_since(measured.submitted).ok());
+                user.time = user.time.max(time.unwrap_or_default());
+                user.count += 1;
+                if user.count > MAX_STEPS {
+                    continue;
+                }
+                let step = PassageStep {
+                    owner: (&chain.owner).into(),
+                    handler: plain(&result.name),
+                    module: plain(&call.module),
+                    status: result.status.into(),
+                    failure: call.failure().map(|failure| failure.reason.clone()),
+                    time_us: micros(call.time),
+                };
+                steps.push((uid, step));
+            }
+        }
+        let passage = EventPassage {
+            number: measured.number,
+            at_ms: now_ms(),
+            code: event.code.into(),
+            source: event.source.as_ref().map(plain_proc),
+            uid: measured.uid,
+            range: event.range.name().to_owned(),
+            time_us: micros(measured.time),
+            steps: Vec::new(),
+            further_steps: 0,
+        };
+        RecordedPassage {
+            passage,
+            steps,
+            users,
+        }
+    }
+
+    /// Returns what a reader may see of it. A user sees the steps of its own handlers, and the time to the
+    /// last of these: the rest would tell of handlers of others.
     pub(crate) fn visible(&self, viewer: ActivityViewer) -> EventPassage {
         let mut passage = self.passage.clone();
+        let sees =
+            |uid: &Option<u32>| viewer == ActivityViewer::Admin || viewer.only_user() == *uid;
+        let steps = self.steps.iter().filter(|(uid, _)| sees(uid));
+        passage.steps = steps.map(|(_, step)| step.clone()).collect();
+        let users = self.users.iter().filter(|(uid, _)| sees(uid));
+        passage.further_steps = users.map(|(_, user)| user.further()).sum();
         if let ActivityViewer::User(uid) = viewer {
-            let mut users = self.step_users.iter();
-            passage
-                .steps
-                .retain(|_| users.next().copied().flatten() == Some(uid));
-            // The number would tell of handlers of others.
-            passage.further_steps = 0;
+            let user = self.users.get(&Some(uid));
+            passage.time_us = user.map(|user| micros(user.time)).unwrap_or_default();
         }
         passage
+    }
+
+    /// Returns an upper bound of the length of the passage in a report, in bytes.
+    fn bytes(&self) -> usize {
+        let source = self.passage.source.as_ref().map_or(0, String::len);
+        let steps = self.steps.iter().map(|(_, step)| {
+            let failure = step.failure.as_ref().map_or(0, String::len);
+            let owner = match &step.owner {
+                ChainOwner::Namespace(nspace) => nspace.len(),
+                ChainOwner::Site | ChainOwner::User(_) => 0,
+            };
+            STEP_BYTES + MAX_ESCAPE * (owner + step.handler.len() + step.module.len() + failure)
+        });
+        PASSAGE_BYTES + MAX_ESCAPE * source + steps.sum::<usize>()
+    }
+}
+
+/// Denial with its time. It is made text when it is read.
+#[derive(Debug)]
+pub(crate) struct RecordedDenial {
+    at_ms: u64,
+    denial: Denial,
+}
+
+impl RecordedDenial {
+    /// Returns what a reader may see of it. A user does not see the names of the site's policies.
+    pub(crate) fn visible(&self, viewer: ActivityViewer) -> ActivityDenial {
+        let denial = &self.denial;
+        let by = match (&denial.by, viewer) {
+            (DecidedBy::Policy(_), ActivityViewer::User(_)) => "a policy".to_owned(),
+            (by, _) => plain(by.to_string().trim_end_matches(',')),
+        };
+        ActivityDenial {
+            at_ms: self.at_ms,
+            hook: denial.hook.name().to_owned(),
+            requester: denial.requester.as_ref().map(plain_proc),
+            uid: denial.identity.map(|identity| identity.uid),
+            targets: denial.targets.iter().map(plain_proc).collect(),
+            by,
+            status: denial.status.into(),
+            reason: plain(&peal_audit::reasons(&denial.reasons)),
+        }
+    }
+
+    /// Returns an upper bound of the length of the denial in a report, and of its memory, in bytes.
+    fn bytes(&self) -> usize {
+        // Of the requester, the targets, the policy and the reasons.
+        let texts = self.denial.targets.len().saturating_add(3);
+        let reasons = self.denial.reasons.iter().map(Size::of_info);
+        reasons.fold(
+            DENIAL_BYTES + texts.saturating_mul(MAX_ESCAPE * MAX_TEXT),
+            |sum, reason| sum.saturating_add(reason.bytes),
+        )
     }
 }
 
@@ -83,7 +183,7 @@ impl RecordedPassage {
 #[derive(Debug)]
 pub(crate) struct ActivityRecorder {
     watchers: AtomicUsize,
-    denials: Mutex<RecentEntries<ActivityDenial>>,
+    denials: Mutex<RecentEntries<RecordedDenial>>,
     passages: Mutex<RecentEntries<RecordedPassage>>,
     counts: Mutex<EventCounts>,
 }
@@ -106,7 +206,6 @@ pub(crate) struct WatchedActivity(Arc<ActivityRecorder>);
 impl Drop for WatchedActivity {
     fn drop(&mut self) {
         if self.0.watchers.fetch_sub(1, Ordering::Relaxed) == 1 {
-            // A later watcher must not take these for events of its own time.
             lock(&self.0.passages).clear();
         }
     }
@@ -119,9 +218,13 @@ impl ActivityRecorder {
         lock(&self.passages).set_capacity(capacity);
     }
 
-    /// Adds a watcher. Events are recorded from now on.
+    /// Adds a watcher. Events are recorded, and counted, from the first one on.
     pub(crate) fn watch(self: &Arc<ActivityRecorder>) -> WatchedActivity {
-        self.watchers.fetch_add(1, Ordering::Relaxed);
+        if self.watchers.fetch_add(1, Ordering::Relaxed) == 0 {
+            // An event that ended after the last watcher had gone is not of this one's time.
+            lock(&self.passages).clear();
+            *lock(&self.counts) = EventCounts::default();
+        }
         WatchedActivity(self.clone())
     }
 
@@ -130,80 +233,36 @@ impl ActivityRecorder {
         self.watchers.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts an event that enters the chains.
-    pub(crate) fn count(&self, event: &Event, source: Option<UserIdentity>) {
-        lock(&self.counts).count(source.map(|identity| identity.uid), event.code);
+    /// Counts an event of a user, or of the site, that enters the chains.
+    pub(crate) fn count_event(&self, uid: Option<u32>, code: Status) {
+        lock(&self.counts).add(uid, code);
     }
 
     /// Adds a denial.
-    pub(crate) fn denied(&self, denial: &Denial) {
+    pub(crate) fn record_denial(&self, denial: Denial) {
         let uid = denial.identity.map(|identity| identity.uid);
-        let entry = ActivityDenial {
-            at_ms: now_ms(),
-            hook: denial.hook.name().to_owned(),
-            requester: denial
-                .requester
-                .as_ref()
-                .map(|proc| short(&proc.to_string())),
-            uid,
-            targets: denial.targets.iter().map(ToString::to_string).collect(),
-            by: short(denial.by.to_string().trim_end_matches(',')),
-            status: denial.status.into(),
-            reason: short(&peal_audit::reasons(&denial.reasons)),
-        };
-        lock(&self.denials).add(entry, uid.into_iter().collect());
+        let at_ms = now_ms();
+        let recorded = RecordedDenial { at_ms, denial };
+        let bytes = recorded.bytes();
+        lock(&self.denials).add((recorded, bytes), uid, uid.into_iter().collect());
     }
 
-    /// Adds the passage of an event.
-    pub(crate) fn passed(&self, passed: &PassedEvent<'_>) {
-        let source = passed.source.map(|identity| identity.uid);
-        let steps = passed.results.iter().flat_map(|chain| {
-            let uid = user_of(&chain.owner, passed.jobs);
-            let runs = chain.runs.iter().map(Some).chain(std::iter::repeat(None));
-            let steps = chain.steps.iter().zip(runs);
-            steps.map(move |(result, run)| {
-                let step = PassageStep {
-                    owner: (&chain.owner).into(),
-                    handler: short(&result.name),
-                    module: run.map(|run| short(&run.module)).unwrap_or_default(),
-                    status: result.status.into(),
-                    failure: run.and_then(|run| run.failure.as_deref().map(short)),
-                    time_us: run.map(|run| micros(run.time)).unwrap_or_default(),
-                };
-                (step, uid)
-            })
-        });
-        let all: usize = passed.results.iter().map(|chain| chain.steps.len()).sum();
-        let (steps, step_users): (Vec<PassageStep>, Vec<Option<u32>>) =
-            steps.take(MAX_STEPS).unzip();
-        let owners = passed
-            .results
-            .iter()
-            .filter_map(|chain| user_of(&chain.owner, passed.jobs));
-        let viewers = owners.chain(source).collect();
-        let further = all.saturating_sub(steps.len());
-        let passage = EventPassage {
-            number: passed.number,
-            at_ms: now_ms(),
-            code: passed.event.code.into(),
-            source: passed
-                .event
-                .source
-                .as_ref()
-                .map(|proc| short(&proc.to_string())),
-            uid: source,
-            range: passed.event.range.name().to_owned(),
-            time_us: micros(passed.time),
-            steps,
-            further_steps: u64::try_from(further).unwrap_or(u64::MAX),
-        };
-        lock(&self.passages).add(
-            RecordedPassage {
-                passage,
-                step_users,
-            },
-            viewers,
-        );
+    /// Adds the passage of an event through the chains, while there are watchers. `jobs` are sorted.
+    pub(crate) fn record_passage(
+        &self,
+        measured: &MeasuredEvent,
+        event: &Event,
+        results: &[ChainResults],
+        jobs: &[(Nspace, UserIdentity)],
+    ) {
+        if !self.is_watched() {
+            return;
+        }
+        let recorded = RecordedPassage::new(measured, event, results, jobs);
+        let bytes = recorded.bytes();
+        let owners = recorded.users.keys().copied().flatten();
+        let viewers = owners.chain(measured.uid).collect();
+        lock(&self.passages).add((recorded, bytes), measured.uid, viewers);
     }
 
     /// Takes the denials after a position, and moves it.
@@ -211,7 +270,7 @@ impl ActivityRecorder {
         &self,
         position: &mut Option<RecentPosition>,
         viewer: ActivityViewer,
-    ) -> TakenEntries<ActivityDenial> {
+    ) -> TakenEntries<RecordedDenial> {
         lock(&self.denials).take(position, viewer)
     }
 
@@ -253,8 +312,12 @@ fn user_of(owner: &Owner, jobs: &[(Nspace, UserIdentity)]) -> Option<u32> {
     }
 }
 
-fn short(text: &str) -> String {
-    text.chars().take(MAX_TEXT).collect()
+fn plain(text: &str) -> String {
+    checked_plain(text, MAX_TEXT)
+}
+
+fn plain_proc(proc: &Proc) -> String {
+    plain(&proc.to_string())
 }
 
 fn micros(time: Duration) -> u64 {
@@ -267,99 +330,4 @@ fn now_ms() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use peal_model::{ChainResult, Range, Status, code};
-
-    fn identity(uid: u32) -> UserIdentity {
-        UserIdentity { uid, gid: uid }
-    }
-
-    fn results(owner: Owner, handler: &str) -> ChainResults {
-        ChainResults {
-            owner,
-            steps: vec![ChainResult {
-                name: handler.into(),
-                status: code::PMIX_EVENT_NO_ACTION_TAKEN,
-                infos: Vec::new(),
-            }],
-            calls: Vec::new(),
-            runs: vec![HandlerRun {
-                module: "m".to_owned(),
-                time: Duration::from_micros(5),
-                failure: None,
-            }],
-        }
-    }
-
-    fn handlers(recorder: &ActivityRecorder, viewer: ActivityViewer) -> Vec<Vec<String>> {
-        let taken = recorder.take_passages(&mut None, viewer);
-        let visible = taken.entries.iter().map(|entry| entry.visible(viewer));
-        visible
-            .map(|passage| passage.steps.into_iter().map(|step| step.handler).collect())
-            .collect()
-    }
-
-    #[test]
-    fn user_sees_own_events_and_own_steps_only() {
-        let recorder = Arc::new(ActivityRecorder::default());
-        let _watched = recorder.watch();
-        let job = Nspace::new("job").unwrap();
-        let event = Event {
-            code: Status(-3001),
-            source: None,
-            range: Range::Session,
-            infos: Vec::new(),
-        };
-        let results = [
-            results(Owner::Site, "site"),
-            results(Owner::User(7), "seven"),
-            results(Owner::Namespace(job.clone()), "eight"),
-        ];
-        recorder.passed(&PassedEvent {
-            number: 1,
-            event: &event,
-            source: Some(identity(9)),
-            results: &results,
-            time: Duration::from_micros(20),
-            jobs: &[(job, identity(8))],
-        });
-        let all = vec!["site", "seven", "eight"];
-        assert_eq!(handlers(&recorder, ActivityViewer::Admin), [all]);
-        assert_eq!(handlers(&recorder, ActivityViewer::User(7)), [["seven"]]);
-        assert_eq!(handlers(&recorder, ActivityViewer::User(8)), [["eight"]]);
-        assert_eq!(
-            handlers(&recorder, ActivityViewer::User(9)),
-            [Vec::<String>::new()],
-            "the event is user 9's, none of the handlers is"
-        );
-        assert!(handlers(&recorder, ActivityViewer::User(10)).is_empty());
-    }
-
-    #[test]
-    fn passages_are_kept_until_the_last_watcher_has_gone() {
-        let recorder = Arc::new(ActivityRecorder::default());
-        assert!(!recorder.is_watched());
-        let first = recorder.watch();
-        let second = recorder.watch();
-        let event = Event {
-            code: Status(-3001),
-            source: None,
-            range: Range::Session,
-            infos: Vec::new(),
-        };
-        recorder.passed(&PassedEvent {
-            number: 1,
-            event: &event,
-            source: None,
-            results: &[],
-            time: Duration::ZERO,
-            jobs: &[],
-        });
-        drop(first);
-        assert_eq!(handlers(&recorder, ActivityViewer::Admin).len(), 1);
-        drop(second);
-        assert!(!recorder.is_watched());
-        assert!(handlers(&recorder, ActivityViewer::Admin).is_empty());
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
 //! Representation of a server's activity on the admin socket: reports that are streamed to watchers.
 //!
 //! The first report of a stream is complete. Later ones contain only the sections that have changed.
-//! A section replaces the previous one of its name. Denials and passages of events are added to the
-//! earlier ones. Counters only grow; a reader computes rates from two reports and their times.
+//! A section replaces the previous one of its name; that of the counts is in each report. Denials and
+//! passages of events are added to the earlier ones. Counters only grow; a reader computes rates from two reports and their times.
 use super::{
     chain::{Chain, ChainOwner},
     modules::ModuleState,
@@ -48,6 +48,9 @@ pub struct ActivityReport {
     /// Users and what they hold of limited resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<UserQuotas>,
+    /// Numbers of what these sections have no room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub further: Option<ActivityFurther>,
     /// Denials since the previous report, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denials: Vec<ActivityDenial>,
@@ -57,6 +60,18 @@ pub struct ActivityReport {
     /// Numbers of denials and passages that the reader missed since the previous report.
     #[serde(default, skip_serializing_if = "ActivityMissed::is_nothing")]
     pub missed: ActivityMissed,
+}
+
+/// Numbers of what the sections of a report have no room for. Those of jobs, procs and modules are in
+/// their sections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ActivityFurther {
+    /// Number of further handlers in chains.
+    pub handlers: u64,
+    /// Number of further sinks.
+    pub sinks: u64,
+    /// Number of further users.
+    pub users: u64,
 }
 
 /// Identity and state of a server, as every user may see them.
@@ -79,10 +94,17 @@ pub struct ActivityServer {
 /// Numbers of events and denials.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ActivityCounts {
-    /// Number of events by code, since the first watcher came.
+    /// Time of the counts since the start of the server, in milliseconds. Rates are differences of counts
+    /// by differences of this time.
+    #[serde(default)]
+    pub at_ms: u64,
+    /// Number of events by code, since the first of the present watchers came.
     pub events: Vec<ActivityCodeCount>,
     /// Number of events whose codes are not counted apart.
     pub further_events: u64,
+    /// True if so many users raise events that those of the reader are not counted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub uncounted: bool,
     /// Number of denials since the start of the server.
     pub denials: u64,
 }
@@ -111,8 +133,11 @@ pub struct ActivityJob {
     /// Job.
     #[serde(flatten)]
     pub status: JobStatus,
-    /// Procs on this node in the order of their ranks, as far as the report has room for them.
+    /// Procs on this node in the order of their ranks.
     pub procs: Vec<ActivityProc>,
+    /// Number of further procs, which the report has no room for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub further_procs: u64,
 }
 
 /// Proc of a job.
@@ -184,7 +209,7 @@ pub struct ActivityModule {
     pub time_us: u64,
     /// Operating state, if known.
     pub state: Option<ModuleState>,
-    /// Latest failure within the failure window.
+    /// Latest failure within the failure window. It may be cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -223,7 +248,7 @@ pub struct ActivityDenial {
     pub uid: Option<u32>,
     /// First procs that the request concerns.
     pub targets: Vec<String>,
-    /// Policy or rule that denied.
+    /// Policy or rule that denied. A user does not see the names of policies.
     pub by: String,
     /// Status in the reply.
     pub status: WatchedStatus,
@@ -234,7 +259,8 @@ pub struct ActivityDenial {
 /// Passage of an event through the chains.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EventPassage {
-    /// Number of the event at this server, as in the trace and the audit trail.
+    /// Number of the event at this server, as in the trace and the audit trail. For a user the number among
+    /// those in its reports.
     pub number: u64,
     /// Time of its end, in milliseconds since the epoch.
     pub at_ms: u64,
@@ -246,11 +272,12 @@ pub struct EventPassage {
     pub uid: Option<u32>,
     /// Range of the event, by the Standard's name.
     pub range: String,
-    /// Time from the first chain to the last, in microseconds.
+    /// Time until the event had passed the last chain, in microseconds. For a user the time until its last
+    /// handler had returned; 0 without one.
     pub time_us: u64,
-    /// Calls of handlers, in the order of the chains.
+    /// Calls of handlers, in the order of the chains. A user sees those of its own.
     pub steps: Vec<PassageStep>,
-    /// Number of further calls.
+    /// Number of further calls, which the report has no room for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub further_steps: u64,
 }
@@ -264,7 +291,7 @@ pub struct PassageStep {
     pub handler: String,
     /// Name of the module.
     pub module: String,
-    /// Status that the handler returned.
+    /// Status that the handler returned, or that takes its place if the call failed.
     pub status: WatchedStatus,
     /// Reason of the failure, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,4 +318,8 @@ impl ActivityMissed {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }

@@ -1,18 +1,20 @@
-//! Watchers of the activity. A watcher has no queue: it takes what is in the ring when it writes, so that
-//! one that does not read costs the server nothing.
+//! Watchers of the activity. A watcher has no queue: it takes what is in the rings when it writes. While one
+//! does not read, the server holds the report that it writes and the sections that the watcher has, which
+//! administrators share with each other.
 use super::{
     activity::{
         ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityMissed, ActivityReport,
     },
     activity_sample::{ActivitySample, ActivitySections},
+    protocol::{AdminReply, MAX_REPLY},
+    watch::encoded,
     watcher_shares::WatcherPermit,
 };
 use crate::activity::{ActivityRecorder, ActivityViewer, RecentPosition, WatchedActivity};
 use peal_model::Status;
 use std::{sync::Arc, time::Duration};
 
-/// Bounds of the time between two reports.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time between two reports.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Watcher of the activity.
@@ -22,10 +24,12 @@ pub(super) struct ActivityWatcher {
     viewer: ActivityViewer,
     interval: Duration,
     number: u64,
-    /// Sections and counts that the reader has.
-    known: Option<(ActivitySections, ActivityCounts)>,
+    /// Sections that the reader has.
+    known: Option<ActivitySections>,
     denials: Option<RecentPosition>,
     passages: Option<RecentPosition>,
+    /// Number of passages so far that the reader may see.
+    seen: u64,
     _watched: WatchedActivity,
     _permit: WatcherPermit,
 }
@@ -41,11 +45,12 @@ impl ActivityWatcher {
         ActivityWatcher {
             recorder: recorder.clone(),
             viewer,
-            interval: interval.clamp(LEAST_INTERVAL, LONGEST_INTERVAL),
+            interval: interval.clamp(viewer.least_interval(), LONGEST_INTERVAL),
             number: 0,
             known: None,
             denials: None,
             passages: None,
+            seen: 0,
             _watched: recorder.watch(),
             _permit: permit,
         }
@@ -56,68 +61,96 @@ impl ActivityWatcher {
         self.interval
     }
 
+    /// Returns the reader.
+    pub(super) fn viewer(&self) -> ActivityViewer {
+        self.viewer
+    }
+
+    /// Returns the next report as a line; none if it cannot be sent. This may take long.
+    pub(super) fn line(&mut self, sample: &ActivitySample) -> Option<Vec<u8>> {
+        let line = encoded(&AdminReply::Activity(Box::new(self.report(sample))))?;
+        // The sections and the rings are bounded.
+        let fits = line.len() <= MAX_REPLY;
+        if !fits {
+            tracing::error!(
+                bytes = line.len(),
+                "activity report too long; watcher ended"
+            );
+        }
+        fits.then_some(line)
+    }
+
     /// Returns the next report: the changes since the previous one.
-    pub(super) fn report(&mut self, sample: &ActivitySample) -> ActivityReport {
+    fn report(&mut self, sample: &ActivitySample) -> ActivityReport {
         let viewer = self.viewer;
-        let sections = sample.visible(viewer);
-        let counts = self.counts();
+        let now = sample.visible(viewer);
         let denials = self.recorder.take_denials(&mut self.denials, viewer);
         let passages = self.recorder.take_passages(&mut self.passages, viewer);
         self.number = self.number.saturating_add(1);
+        self.seen = self.seen.saturating_add(passages.missed);
+        let passed = passages.entries.iter().map(|passage| {
+            self.seen = self.seen.saturating_add(1);
+            let mut passage = passage.visible(viewer);
+            if let ActivityViewer::User(_) = viewer {
+                passage.number = self.seen;
+            }
+            passage
+        });
+        let passed = passed.collect();
         let known = self.known.as_ref();
-        let known_sections = known.map(|known| &known.0);
         let report = ActivityReport {
             version: ACTIVITY_VERSION,
             number: self.number,
-            uptime_ms: sections.uptime_ms,
-            only_user: match viewer {
-                ActivityViewer::Admin => None,
-                ActivityViewer::User(uid) => Some(uid),
-            },
-            server: changed(&sections.server, known_sections.map(|known| &known.server)),
-            counts: changed(&counts, known.map(|known| &known.1)),
-            jobs: changed(&sections.jobs, known_sections.map(|known| &known.jobs)),
-            chains: changed(&sections.chains, known_sections.map(|known| &known.chains)),
-            modules: changed(
-                &sections.modules,
-                known_sections.map(|known| &known.modules),
-            ),
-            sinks: changed(&sections.sinks, known_sections.map(|known| &known.sinks)),
-            users: changed(&sections.users, known_sections.map(|known| &known.users)),
+            uptime_ms: millis(sample.uptime()),
+            only_user: viewer.only_user(),
+            server: changed(&now.server, known.map(|known| &known.server)),
+            counts: Some(self.counts(sample)),
+            jobs: changed(&now.jobs, known.map(|known| &known.jobs)),
+            chains: changed(&now.chains, known.map(|known| &known.chains)),
+            modules: changed(&now.modules, known.map(|known| &known.modules)),
+            sinks: changed(&now.sinks, known.map(|known| &known.sinks)),
+            users: changed(&now.users, known.map(|known| &known.users)),
+            further: changed(&now.further, known.map(|known| &known.further)),
             denials: denials
                 .entries
                 .iter()
-                .map(|denial| (**denial).clone())
+                .map(|denial| denial.visible(viewer))
                 .collect(),
-            passages: passages
-                .entries
-                .iter()
-                .map(|passage| passage.visible(viewer))
-                .collect(),
+            passages: passed,
             missed: ActivityMissed {
                 denials: denials.missed,
                 passages: passages.missed,
             },
         };
-        self.known = Some((sections, counts));
+        self.known = Some(now);
         report
     }
 
-    fn counts(&self) -> ActivityCounts {
+    fn counts(&self, sample: &ActivitySample) -> ActivityCounts {
+        let at_ms = millis(sample.uptime_now());
         let events = self.recorder.event_counts(self.viewer);
         let count = |(code, count): (i32, u64)| ActivityCodeCount {
             code: Status(code).into(),
             count,
         };
         ActivityCounts {
+            at_ms,
             events: events.codes.into_iter().map(count).collect(),
             further_events: events.further,
+            uncounted: events.is_beyond,
             denials: self.recorder.denial_count(self.viewer),
         }
     }
 }
 
 /// Returns a section if the reader has another one.
-fn changed<T: Clone + PartialEq>(now: &T, known: Option<&T>) -> Option<T> {
-    (known != Some(now)).then(|| now.clone())
+fn changed<T: Clone + Eq>(now: &Arc<T>, known: Option<&Arc<T>>) -> Option<T> {
+    (known != Some(now)).then(|| (**now).clone())
 }
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ pub struct Chain {
 }
 
 /// Owner of a chain.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainOwner {
     /// The site.
@@ -243,6 +243,15 @@ fn parse_procs(procs: &[ChainProc]) -> Result<Vec<Proc>, IdentError> {
         .iter()
         .map(|(nspace, rank)| Ok(Proc::new(Nspace::new(nspace)?, Rank(*rank))))
         .collect()
+}
+
+impl From<&(Owner, Vec<RegisteredHandler>)> for Chain {
+    fn from((owner, handlers): &(Owner, Vec<RegisteredHandler>)) -> Chain {
+        Chain {
+            owner: owner.into(),
+            handlers: handlers.iter().map(ChainHandler::from).collect(),
+        }
+    }
 }
 
 impl From<&RegisteredHandler> for ChainHandler {

@@ -289,7 +289,10 @@ async fn serve(
     let allows = move || checked.allows(caller);
     if !tokio::task::spawn_blocking(allows).await.unwrap_or(false) {
         let start = tokio::time::Instant::now();
-        let AdminResult { reply, then } = match read_request(&mut reader).await {
+        let Some(request) = read_request(&mut reader).await else {
+            return tokio::time::sleep_until(start + LEAST_TIME).await;
+        };
+        let AdminResult { reply, then } = match request {
             Ok(AdminRequest::Users) => {
                 AdminReply::Users(dispatcher.quotas().await.of_user(caller.uid)).into()
             }
@@ -313,7 +316,10 @@ async fn serve(
         drop(permit);
         return send_further(AfterReply::Activity(watcher), dispatcher, reader, writer).await;
     }
-    let (verb, AdminResult { reply, then }) = match read_request(&mut reader).await {
+    let Some(request) = read_request(&mut reader).await else {
+        return;
+    };
+    let (verb, AdminResult { reply, then }) = match request {
         // All clients and their data go to the caller.
         // Another user could not go on with it: it owns neither the sockets nor the files.
         Ok(AdminRequest::HandOver) if !access.is_owner(caller) => {
@@ -370,7 +376,7 @@ async fn send_further(
             () = wait_for_close(&mut reader) => WatchEnd::WatcherGone,
         },
         AfterReply::Activity(watcher) => tokio::select! {
-            end = report(*watcher, dispatcher, &mut writer, &mut phase) => end,
+            end = report(watcher, dispatcher, &mut writer, &mut phase) => end,
             () = wait_for_close(&mut reader) => WatchEnd::WatcherGone,
         },
     };
@@ -447,19 +453,25 @@ async fn follow(
 /// Sends reports of the activity to a watcher until the server ends. The watcher may read as slowly as it
 /// likes: the next report is made after the previous one was written.
 async fn report(
-    mut watcher: ActivityWatcher,
+    mut watcher: Box<ActivityWatcher>,
     dispatcher: &AdminDispatcher,
     writer: &mut (impl AsyncWriteExt + Unpin),
     phase: &mut watch::Receiver<ServerPhase>,
 ) -> WatchEnd {
     loop {
-        let sample = dispatcher.sampler.sample(dispatcher).await;
-        let report = AdminReply::Activity(Box::new(watcher.report(&sample)));
-        // A report may be long, and the current thread also serves other connections.
-        let line = tokio::task::spawn_blocking(move || encoded(&report)).await;
-        let Ok(Some(line)) = line else {
+        let max_age = watcher.viewer().least_interval();
+        let Some(sample) = dispatcher.sampler.sample(dispatcher, max_age).await else {
             return WatchEnd::WatcherGone;
         };
+        // A report may be long, and the current thread also serves other connections.
+        let made = tokio::task::spawn_blocking(move || {
+            let line = watcher.line(&sample);
+            (watcher, line)
+        });
+        let Ok((maker, Some(line))) = made.await else {
+            return WatchEnd::WatcherGone;
+        };
+        watcher = maker;
         tokio::select! {
             written = writer.write_all(&line) => if written.is_err() {
                 return WatchEnd::WatcherGone;
@@ -479,23 +491,26 @@ async fn wait_for_close(reader: &mut (impl AsyncReadExt + Unpin)) {
     while reader.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
 }
 
-/// Reads a request. The error is the reason for the refusal.
-async fn read_request(reader: impl AsyncReadExt + Unpin) -> Result<AdminRequest, String> {
+/// Reads a request. The error is the reason for the refusal. Returns none if the caller has closed the
+/// connection without a request: it only looked who listens.
+async fn read_request(reader: impl AsyncReadExt + Unpin) -> Option<Result<AdminRequest, String>> {
     let mut line = Vec::new();
     // One byte more than permitted, so that a longer request is noticed.
     let mut reader = BufReader::new(reader.take(MAX_REQUEST as u64 + 1));
-    match tokio::time::timeout(TIME, reader.read_until(b'\n', &mut line)).await {
-        Err(_) => return Err(format!("no request was received within {TIME:?}")),
-        Ok(Err(error)) => return Err(format!("reading the request failed: {error}")),
+    let read = tokio::time::timeout(TIME, reader.read_until(b'\n', &mut line)).await;
+    let refusal = match read {
+        Err(_) => format!("no request was received within {TIME:?}"),
+        Ok(Err(error)) => format!("reading the request failed: {error}"),
+        Ok(Ok(0)) => return None,
         Ok(Ok(_)) if line.len() > MAX_REQUEST => {
-            return Err(format!("the request is longer than {MAX_REQUEST} bytes"));
+            format!("the request is longer than {MAX_REQUEST} bytes")
         }
         Ok(Ok(_)) if !line.ends_with(b"\n") => {
-            return Err("the request is cut off: it must be one line of JSON".to_owned());
+            "the request is cut off: it must be one line of JSON".to_owned()
         }
-        Ok(Ok(_)) => {}
-    }
-    AdminRequest::parse(&line)
+        Ok(Ok(_)) => return Some(AdminRequest::parse(&line)),
+    };
+    Some(Err(refusal))
 }
 
 /// Writes a reply. Failures are only traced: a caller that is gone or does not read harms no other.

@@ -42,6 +42,13 @@ pub enum AdminRequestError {
     },
 }
 
+/// Connection to the admin socket of a server, before its call.
+#[derive(Debug)]
+pub struct AdminConnection {
+    path: PathBuf,
+    stream: UnixStream,
+}
+
 /// Replies to a call.
 #[derive(Debug)]
 pub struct Answers {
@@ -51,28 +58,50 @@ pub struct Answers {
 
 /// Sends a call to the server on a socket.
 pub fn request(path: &Path, call: &AdminRequest) -> Result<Answers, AdminRequestError> {
-    let mut stream = UnixStream::connect(path).map_err(|source| AdminRequestError::Connect {
-        path: path.to_owned(),
-        source,
-    })?;
-    let mut line = serde_json::to_vec(&AdminEnvelope {
-        peal: PROTOCOL,
-        call,
-    })
-    .map_err(|source| AdminRequestError::NotUnderstood {
-        path: path.to_owned(),
-        source,
-    })?;
-    line.push(b'\n');
-    // Ignore errors of the write: a server that refuses the caller does not read, and its reply
-    // gives the reason.
-    let _ = stream
-        .set_write_timeout(Some(TIME))
-        .and_then(|()| stream.write_all(&line));
-    Ok(Answers {
-        path: path.to_owned(),
-        stream: BufReader::new(stream),
-    })
+    AdminConnection::open(path)?.send(call)
+}
+
+impl AdminConnection {
+    /// Connects to the server on a socket.
+    pub fn open(path: &Path) -> Result<AdminConnection, AdminRequestError> {
+        let stream = UnixStream::connect(path).map_err(|source| AdminRequestError::Connect {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(AdminConnection {
+            path: path.to_owned(),
+            stream,
+        })
+    }
+
+    /// Returns the process id of the server, as the kernel knows it.
+    pub fn server_pid(&self) -> Option<u32> {
+        let peer = rustix::net::sockopt::socket_peercred(&self.stream).ok()?;
+        u32::try_from(peer.pid.as_raw_pid()).ok()
+    }
+
+    /// Sends the call.
+    pub fn send(self, call: &AdminRequest) -> Result<Answers, AdminRequestError> {
+        let AdminConnection { path, mut stream } = self;
+        let envelope = AdminEnvelope {
+            peal: PROTOCOL,
+            call,
+        };
+        let mut line = match serde_json::to_vec(&envelope) {
+            Ok(line) => line,
+            Err(source) => return Err(AdminRequestError::NotUnderstood { path, source }),
+        };
+        line.push(b'\n');
+        // Ignore errors of the write: a server that refuses the caller does not read, and its reply
+        // gives the reason.
+        let _ = stream
+            .set_write_timeout(Some(TIME))
+            .and_then(|()| stream.write_all(&line));
+        Ok(Answers {
+            path,
+            stream: BufReader::new(stream),
+        })
+    }
 }
 
 impl Answers {

@@ -6,8 +6,8 @@ use super::{
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
     protocol::{
-        AdminReply, AdminRequest, ClusterPlace, ContinuedFrom, ReloadReport, ServerPhase, ServerStatus,
-        Trouble,
+        AdminReply, AdminRequest, ClusterPlace, ContinuedFrom, ReloadReport, ServerPhase,
+        ServerStatus, Trouble,
     },
     quotas::UserQuotas,
     registered_jobs::AdminJob,

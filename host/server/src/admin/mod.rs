@@ -26,16 +26,16 @@ mod watcher_shares;
 
 pub use access::{AdminGroup, Caller, UnixGroupError};
 pub use activity::{
-    ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityJob, ActivityJobs,
-    ActivityMissed, ActivityModule, ActivityModules, ActivityProc, ActivityProcState,
-    ActivityReport, ActivityServer, ActivitySink, EventPassage, PassageStep,
+    ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityFurther,
+    ActivityJob, ActivityJobs, ActivityMissed, ActivityModule, ActivityModules, ActivityProc,
+    ActivityProcState, ActivityReport, ActivityServer, ActivitySink, EventPassage, PassageStep,
 };
 pub use chain::{
     Chain, ChainHandler, ChainLevels, ChainLocation, ChainOwner, ChainPlace, ChainProc,
     ChainSources,
 };
 pub use channel::{AdminChannel, JobJournal};
-pub use client::{AdminRequestError, Answers, request};
+pub use client::{AdminConnection, AdminRequestError, Answers, request};
 pub use cluster_modules::{
     ClusterAbandoned, ClusterModuleCall, ClusterModuleList, ClusterNodeModules, ClusterNodeState,
     ClusterRollout, ClusterRolloutStage, ClusterSetStatus, NewClusterSet,

@@ -180,7 +180,6 @@ mod tests {
             owner: Owner::User(7),
             steps: vec![step],
             calls: Vec::new(),
-            runs: Vec::new(),
         }];
         let seen = WatchedEvent::passed(&event, &results);
         let json = serde_json::to_value(&seen).unwrap();

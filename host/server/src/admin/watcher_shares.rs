@@ -32,11 +32,11 @@ impl Default for WatcherLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub(super) enum WatcherRefusal {
     #[error(
-        "{max} watchers are connected, more are not allowed (admin.max_watchers, of which an eighth is for root and the server's user)"
+        "{held} watchers are connected, more are not allowed (admin.max_watchers, of which an eighth is for root and the server's user)"
     )]
-    Total { max: usize },
-    #[error("user {uid} has {max} watchers, more are not allowed (admin.max_watchers_per_user)")]
-    User { uid: u32, max: usize },
+    Total { held: usize },
+    #[error("user {uid} has {held} watchers, more are not allowed (admin.max_watchers_per_user)")]
+    User { uid: u32, held: usize },
 }
 
 /// Kind of a caller, for the part that is reserved.
@@ -86,11 +86,11 @@ impl WatcherShares {
             WatcherKind::Other => unreserved(max),
         };
         if total >= most {
-            return Err(WatcherRefusal::Total { max: total });
+            return Err(WatcherRefusal::Total { held: total });
         }
         let held = users.get(&uid).copied().unwrap_or_default();
         if kind == WatcherKind::Other && held >= max_per_user {
-            return Err(WatcherRefusal::User { uid, max: held });
+            return Err(WatcherRefusal::User { uid, held });
         }
         users.insert(uid, held + 1);
         drop(users);
@@ -146,14 +146,14 @@ mod tests {
         let mut permits: Vec<WatcherPermit> = (0..4).map(|_| other(7).unwrap()).collect();
         assert_eq!(
             other(7).unwrap_err(),
-            WatcherRefusal::User { uid: 7, max: 4 }
+            WatcherRefusal::User { uid: 7, held: 4 }
         );
         permits.extend((0..3).map(|_| other(8).unwrap()));
-        assert_eq!(other(9).unwrap_err(), WatcherRefusal::Total { max: 7 });
+        assert_eq!(other(9).unwrap_err(), WatcherRefusal::Total { held: 7 });
         let root = shares.admit(0, WatcherKind::Own).unwrap();
         assert_eq!(
             shares.admit(0, WatcherKind::Own).unwrap_err(),
-            WatcherRefusal::Total { max: 8 }
+            WatcherRefusal::Total { held: 8 }
         );
         let mut report = QuotaReport::default();
         shares.report_quotas(&mut report);

@@ -27,6 +27,19 @@ impl ChainEvent {
         Some(job.1.uid)
     }
 
+    /// Returns the user of the source: of its process, or of the owner of the module that raised the event.
+    pub(super) fn user_of_source(&self) -> Option<u32> {
+        let source = || Owner::of_requester(self.event.source.as_ref()?);
+        match self.source {
+            Some(source) => Some(source.uid),
+            None => match source()? {
+                Owner::Site => None,
+                Owner::User(uid) => Some(uid),
+                Owner::Namespace(nspace) => self.user_of(&nspace),
+            },
+        }
+    }
+
     fn job(&self, nspace: &Nspace) -> Option<&(Nspace, UserIdentity)> {
         // The jobs are sorted by name.
         let at = self.jobs.binary_search_by(|job| job.0.cmp(nspace)).ok()?;
@@ -119,7 +132,6 @@ impl EventInFlight {
             allowance,
             source,
             jobs,
-            measured_since,
             span,
             ..
         } = self.entered;
@@ -135,10 +147,9 @@ impl EventInFlight {
                 jobs: jobs.clone(),
                 termination_reply: reply.take_if(|_| position == decider),
                 awaited: None,
-                measured_since: measured_since.clone(),
                 span: span.clone(),
             },
-            entered_at: self.entered_at.clone(),
+            measurement: self.measurement.clone(),
             bytes: self.bytes,
             results: Vec::new(),
             join: Some(join.clone()),

@@ -19,10 +19,9 @@ pub use standalone::{ChainCompletion, StandaloneChain};
 pub use view::{ChainView, RegisteredHandler};
 
 use crate::{
-    activity::PassedEvent,
     handler_requests::HandlerRequest,
     metrics::Metrics,
-    notice::{ChainResults, MeasuredEvent, Notice, Notices, ReachedJobs, RequestedTermination},
+    notice::{ChainResults, EventMeasurement, Notice, Notices, ReachedJobs, RequestedTermination},
     shadow::Shadows,
 };
 use branches::EventJoin;
@@ -45,7 +44,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant, SystemTime},
+    time::Duration,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -155,8 +154,6 @@ pub(crate) struct ChainEvent {
     pub(crate) termination_reply: Option<TerminationReply>,
     /// Sender of the results of all handlers, if a request waits for them.
     pub(crate) awaited: Option<Awaited>,
-    /// Time at which the event was submitted, if it is measured. Boxed, since few events are.
-    pub(crate) measured_since: Option<Box<SystemTime>>,
     /// Span of the event, inside the span of the request that raised it.
     pub(crate) span: Span,
 }
@@ -200,9 +197,8 @@ pub(crate) type TerminationReply = oneshot::Sender<RequestedTermination>;
 /// Event on its way through the owners.
 struct EventInFlight {
     entered: ChainEvent,
-    /// Time at which the event was submitted; none if nobody watched the activity then. A reference keeps
-    /// the event small for the queues.
-    entered_at: Option<Arc<Instant>>,
+    /// Measurement of the event, if it has a use. A reference keeps the event small for the queues.
+    measurement: Option<Arc<EventMeasurement>>,
     bytes: usize,
     /// Results of the chains so far.
     results: Vec<ChainResults>,
@@ -242,19 +238,19 @@ impl SharedChain {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         let EventInFlight {
             entered,
-            entered_at,
+            measurement,
             results,
             ..
         } = passing;
-        if let Some(entered_at) = entered_at {
-            self.metrics.activity().passed(&PassedEvent {
-                number: entered.number,
-                event: &entered.event,
-                source: entered.source,
-                results: &results,
-                time: entered_at.elapsed(),
-                jobs: &entered.jobs,
-            });
+        let measured = measurement.map(|begun| {
+            let measured = begun.end(entered.number, entered.user_of_source());
+            (measured, begun)
+        });
+        if let Some((measured, begun)) = &measured
+            && begun.is_watched
+        {
+            let activity = self.metrics.activity();
+            activity.record_passage(measured, &entered.event, &results, &entered.jobs);
         }
         let results = Arc::new(results);
         let reached = ReachedJobs::new(entered.reach, entered.jobs);
@@ -263,12 +259,9 @@ impl SharedChain {
             results: results.clone(),
             reached,
             origin: entered.origin,
-            measured: entered.measured_since.map(|submitted| MeasuredEvent {
-                number: entered.number,
-                uid: entered.source.map(|source| source.uid),
-                submitted: *submitted,
-                passed: SystemTime::now(),
-            }),
+            measured: measured
+                .filter(|(_, begun)| begun.is_traced)
+                .map(|(measured, _)| measured),
         });
         // Ignore the error: the request may no longer wait.
         entered.awaited.map(|awaited| awaited.send(results));
@@ -416,14 +409,15 @@ impl Chains {
     }
 
     /// Lets an event pass the chains.
-    pub(crate) fn submit(&self, mut entered: ChainEvent) {
-        entered.measured_since = self.shared.notices.begin_measurement().map(Box::new);
+    pub(crate) fn submit(&self, entered: ChainEvent) {
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
         let activity = self.shared.metrics.activity();
-        let entered_at = activity.is_watched().then(|| Arc::new(Instant::now()));
-        if entered_at.is_some() {
-            activity.count(&entered.event, entered.source);
+        let is_watched = activity.is_watched();
+        if is_watched {
+            activity.count_event(entered.user_of_source(), entered.event.code);
         }
+        let is_traced = self.shared.notices.takes_sample();
+        let measurement = EventMeasurement::begin(is_traced, is_watched);
         // Count first: without owners the event has passed before `pass` returns.
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared
@@ -433,7 +427,7 @@ impl Chains {
             None,
             EventInFlight {
                 entered,
-                entered_at,
+                measurement,
                 bytes,
                 results: Vec::new(),
                 join: None,

@@ -80,10 +80,6 @@ pub(super) struct ChainQueue {
 }
 
 /// Next work of a worker.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly always an event, of which a worker has one at a time"
-)]
 pub(super) enum ChainWork {
     /// Replaces the modules of the chain.
     ReplaceModules(Arc<[ChainModule]>),
@@ -372,10 +368,9 @@ mod tests {
                 jobs: Arc::default(),
                 termination_reply: None,
                 awaited: None,
-                measured_since: None,
                 span: Span::none(),
             },
-            entered_at: None,
+            measurement: None,
             bytes,
             results: Vec::new(),
             join: None,

@@ -78,7 +78,6 @@ impl StandaloneChain {
             jobs: self.jobs.clone(),
             termination_reply: None,
             awaited: Some(sender),
-            measured_since: None,
         });
         ChainCompletion(receiver)
     }

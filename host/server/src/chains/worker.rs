@@ -6,12 +6,14 @@ use super::{
     queue::{ChainQueue, ChainWork, Route},
 };
 use crate::{
-    activity::HandlerRun,
     guest_thread::on_guest_thread,
     handle::Raised,
     handler_requests::HandlerRequest,
     metrics::{RoleMeters, Stopwatch},
-    notice::{CallRecorder, ChainResults, MeasuredCall, MeasuredOutcome, RequestedTermination},
+    notice::{
+        CallRecorder, CalledModule, ChainResults, MeasuredCall, MeasuredOutcome,
+        RequestedTermination,
+    },
 };
 use peal_core::{
     chain::{ChainEnd, ChainRun, HandlerOutcome, NextHandler, PendingHandler},
@@ -21,8 +23,8 @@ use peal_core::{
 };
 use peal_model::{Event, Nspace, RegistrationChange, Status, UserIdentity};
 use peal_sandbox::{
-    CallFailure, DeferredControl, DeferredLog, EventCall, GuestPool, HandlerResult, Notification,
-    Role,
+    CallFailure, CallUsage, DeferredControl, DeferredLog, EventCall, GuestPool, HandlerResult,
+    Notification, Role,
 };
 use peal_tenant::{ChainOrder, HandlerReply, LoadedModule, TenantModule};
 use std::{
@@ -133,7 +135,7 @@ impl ChainWorker {
             return None;
         }
         let source = passing.entered.source;
-        let Some(walked) = self.walked(run, &passing.entered).await else {
+        let Some(walked) = self.walked(run, passing).await else {
             self.shared.metrics.counters().chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.entered.event.code, "event dropped: no guest thread available");
             return None;
@@ -163,7 +165,6 @@ impl ChainWorker {
             owner: self.owner.clone(),
             steps,
             calls: walked.calls,
-            runs: walked.runs,
         };
         // The results wait with the event in the queues of later owners, so their memory counts.
         passing.bytes = passing.bytes.saturating_add(results.bytes());
@@ -208,16 +209,16 @@ impl ChainWorker {
     async fn walked(
         &self,
         run: ChainRun<HostedHandler>,
-        entered: &ChainEvent,
+        passing: &EventInFlight,
     ) -> Option<ChainRunEnd> {
+        let entered = &passing.entered;
         let runtime = run
             .members()
             .find_map(|member| member.handler.module.tenant())
             .map(|module| module.runtime().clone());
-        let is_measured = entered.measured_since.is_some();
-        let owner = is_measured.then(|| self.owner.clone());
+        let is_measured = passing.measurement.is_some();
         if let Some(runtime) = runtime {
-            let recorder = owner.map(CallRecorder::new);
+            let recorder = is_measured.then(CallRecorder::new);
             let replies = runtime.run_chain(chain_order(&run, entered)).await;
             let mut caller = TenantReplies(replies.into_iter());
             return Some(walk(run, &mut caller, &self.meters, &self.shared, recorder));
@@ -231,7 +232,7 @@ impl ChainWorker {
                 identity,
                 watch: Stopwatch::start(),
             };
-            let recorder = owner.map(CallRecorder::new);
+            let recorder = is_measured.then(CallRecorder::new);
             walk(run, &mut caller, &meters, &shared, recorder)
         })
         .await
@@ -308,8 +309,6 @@ impl ChainWorker {
 
 struct ChainRunEnd {
     finished: Arc<ChainEnd>,
-    /// Calls of the handlers, one for each step; empty if nobody watches the activity.
-    runs: Vec<HandlerRun>,
     raised: Vec<Notification>,
     /// Registration changes that modules requested, with the location of their handlers.
     changes: Vec<(LoadedModule, HandlerLocation, RegistrationChange)>,
@@ -319,7 +318,7 @@ struct ChainRunEnd {
     reports: Vec<DeferredLog>,
     /// Shadow handlers with their positions in the chain.
     shadows: Vec<PendingHandler<HostedHandler>>,
-    /// Calls of the handlers, if they were recorded.
+    /// Calls of the handlers, one for each step, if they were recorded.
     calls: Vec<MeasuredCall>,
 }
 
@@ -422,15 +421,12 @@ fn walk(
     let mut shadows = Vec::new();
     let mut controls = Vec::new();
     let mut reports = Vec::new();
-    let mut runs = Vec::new();
-    let is_watched = shared.metrics.activity().is_watched();
     loop {
         let call = match run.advance() {
             NextHandler::Call(call) => call,
             NextHandler::Done(finished) => {
                 return ChainRunEnd {
                     finished: Arc::new(finished),
-                    runs,
                     raised,
                     changes,
                     controls,
@@ -446,42 +442,30 @@ fn walk(
             run = call.pass_over();
             continue;
         }
+        let member = call.member();
+        let called = CalledModule {
+            name: &member.registration.name,
+            module: member.handler.module.name(),
+            digest: member.handler.module.digest(),
+        };
         // The drain timeout has expired: the remaining handlers are recorded as unavailable.
         if shared.stopped.load(Ordering::Relaxed) {
+            if let Some(recorder) = &mut recorder {
+                let failure = CallFailure::unavailable("not called: the server stops");
+                let outcome = MeasuredOutcome::Failed((&failure).into());
+                recorder.record(called, Duration::ZERO, &CallUsage::default(), outcome);
+            }
             run = call.finish(HandlerOutcome::status(Status::PEAL_ERR_MODULE_UNAVAILABLE));
             continue;
         }
         let HandlerReturn { result, time } = caller.call(&call);
-        let member = call.member();
-        if is_watched {
-            runs.push(HandlerRun {
-                module: member.handler.module.name().to_owned(),
-                time,
-                failure: result
-                    .failure
-                    .as_ref()
-                    .map(|failure| failure.reason.clone()),
-            });
-        }
-        meters.called(
-            member.handler.module.name(),
-            time,
-            &result.usage,
-            result.failure.as_ref(),
-        );
+        meters.called(called.module, time, &result.usage, result.failure.as_ref());
         if let Some(recorder) = &mut recorder {
             let outcome = match &result.failure {
                 Some(failure) => MeasuredOutcome::Failed(failure.into()),
                 None => MeasuredOutcome::Handler(result.status),
             };
-            let digest = member.handler.module.digest();
-            recorder.record(
-                &member.registration.name,
-                digest,
-                time,
-                &result.usage,
-                outcome,
-            );
+            recorder.record(called, time, &result.usage, outcome);
         }
         raised.extend(result.notifications);
         let location = member.registration.location;

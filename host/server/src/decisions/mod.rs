@@ -275,7 +275,7 @@ impl Decisions {
             id,
             request,
             default,
-            measured_since: self.observers.notices.begin_measurement(),
+            measured_since: self.observers.notices.takes_sample().then(SystemTime::now),
             span,
         });
         queued
@@ -285,20 +285,20 @@ impl Decisions {
 
     /// Counts and records a denial. A denied requester can repeat its request without limit, so not
     /// every denial is logged as a warning.
-    pub(crate) fn denied(&self, denial: &Denial) {
+    pub(crate) fn denied(&self, denial: Denial) {
         let DecisionObservers { metrics, audit, .. } = &self.observers;
         metrics.counters().requests_denied.count();
-        metrics.activity().denied(denial);
         if let (DecidedBy::Overload(limit), Some(identity)) = (&denial.by, denial.identity) {
             metrics.refuse(identity.uid, limit.quota());
         }
-        if let (Some(audit), false) = (audit, self.is_recorded(denial)) {
-            audit.refuse(denial_entry(denial));
+        if let (Some(audit), false) = (audit, self.is_recorded(&denial)) {
+            audit.refuse(denial_entry(&denial));
         }
         match self.denials.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%denial, left_out, "request denied"),
             None => tracing::debug!(%denial, "request denied"),
         }
+        metrics.activity().record_denial(denial);
     }
 
     /// Returns true if the audit trail contains the decision that led to the denial.

@@ -4,13 +4,12 @@ use crate::{
     guest_thread::on_guest_thread,
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters, Stopwatch},
-    notice::{CallRecorder, MeasuredCall, MeasuredDecision, MeasuredOutcome, Notice},
+    notice::{CallRecorder, CalledModule, MeasuredCall, MeasuredDecision, MeasuredOutcome, Notice},
     shadow::{PolicyFork, Shadows},
 };
 use peal_audit::{AuditTrail, CommitResult, CommitThread, DecisionEntry};
 use peal_core::{
     defaults::HookDefault,
-    owner::Owner,
     policy::{
         ConcludedRun, DeniedVerdict, NextPolicy, PolicyAnswer, PolicyFailure, PolicyRun, Verdict,
     },
@@ -90,7 +89,7 @@ impl PolicyWorker {
             let measured = measured_since.map(|since| (since, request.clone()));
             let walked = on_guest_thread(&self.pool, move || {
                 let metrics = of_thread;
-                let recorder = measured_since.map(|_| CallRecorder::new(Owner::Site));
+                let recorder = measured_since.map(|_| CallRecorder::new());
                 let walked = walk(id.number(), run, &metrics, &meters, recorder);
                 // Count first: a requester that has its verdict must find it counted.
                 metrics.counters().decisions.count();
@@ -248,7 +247,12 @@ fn walk(
                 Ok(outcome) => MeasuredOutcome::Policy(*outcome),
                 Err(failure) => MeasuredOutcome::Failed(failure.into()),
             };
-            recorder.record(pending.name(), module.digest(), time, &usage, outcome);
+            let called = CalledModule {
+                name: pending.name(),
+                module: module.name(),
+                digest: module.digest(),
+            };
+            recorder.record(called, time, &usage, outcome);
         }
         // Drop the call first: with a single reference the infos need not be copied to be amended.
         drop(call);
@@ -268,7 +272,7 @@ fn walk(
         for shadow in &mut shadows {
             shadow
                 .later
-                .push_back((pending.name().into(), answer.clone()));
+                .push_back((pending.name().clone(), answer.clone()));
         }
         run = pending.finish(answer);
     }

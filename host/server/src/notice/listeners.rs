@@ -7,7 +7,7 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -134,10 +134,9 @@ impl Notices {
         }
     }
 
-    /// Returns the current time if the next event or decision is to be measured.
-    pub(crate) fn begin_measurement(&self) -> Option<SystemTime> {
-        let sampler = self.sampler.as_ref()?;
-        sampler.take().then(SystemTime::now)
+    /// Takes a sample: returns true if the next event or decision is to be traced.
+    pub(crate) fn takes_sample(&self) -> bool {
+        self.sampler.as_ref().is_some_and(|sampler| sampler.take())
     }
 
     /// Sends a notice to all listeners.

@@ -1,15 +1,51 @@
-//! Times and outcomes of module calls, for listeners that export traces. They are measured for sampled
-//! events and decisions only.
-use peal_core::{
-    owner::Owner,
-    policy::{DecidedBy, DeniedVerdict, Verdict},
-};
+//! Times and outcomes of module calls, for listeners that export traces and for watchers of the activity.
+//! Decisions are measured if they are sampled, events also while the activity is watched.
+use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{ChainResult, PolicyOutcome, PolicyRequest, Size, Status};
-use peal_sandbox::{CallFailure, CallUsage, Digest, LimitKind};
+use peal_sandbox::{CallFailure, CallUsage, Digest, LimitKind, checked_plain};
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
+
+/// Maximum length of a kept reason, in bytes; the rest is cut.
+const MAX_REASON: usize = 200;
+
+/// Measurement of an event on its way through the chains.
+#[derive(Debug)]
+pub(crate) struct EventMeasurement {
+    submitted: SystemTime,
+    began: Instant,
+    /// True if listeners get the measurement.
+    pub(crate) is_traced: bool,
+    /// True if the activity was watched when the event was submitted.
+    pub(crate) is_watched: bool,
+}
+
+impl EventMeasurement {
+    /// Begins the measurement of an event, if it has a use.
+    pub(crate) fn begin(is_traced: bool, is_watched: bool) -> Option<Arc<EventMeasurement>> {
+        (is_traced || is_watched).then(|| {
+            Arc::new(EventMeasurement {
+                // First, so that the end is not before that of the last call.
+                began: Instant::now(),
+                submitted: SystemTime::now(),
+                is_traced,
+                is_watched,
+            })
+        })
+    }
+
+    /// Returns the measurement of the event, which has passed the chains.
+    pub(crate) fn end(&self, number: u64, uid: Option<u32>) -> MeasuredEvent {
+        MeasuredEvent {
+            number,
+            uid,
+            submitted: self.submitted,
+            time: self.began.elapsed(),
+        }
+    }
+}
 
 /// Measurement of an event that has passed the chains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,8 +56,8 @@ pub struct MeasuredEvent {
     pub uid: Option<u32>,
     /// Time at which the event was submitted to the chains.
     pub submitted: SystemTime,
-    /// Time at which it had passed the last chain.
-    pub passed: SystemTime,
+    /// Time from then until it had passed the last chain.
+    pub time: Duration,
 }
 
 /// Call of a module.
@@ -29,8 +65,8 @@ pub struct MeasuredEvent {
 pub struct MeasuredCall {
     /// Name of the handler or policy.
     pub name: Arc<str>,
-    /// Owner of the module.
-    pub owner: Owner,
+    /// Name of the module.
+    pub module: Arc<str>,
     /// Digest of the component.
     pub digest: Digest,
     /// Time at which the call started.
@@ -61,7 +97,7 @@ pub struct MeasuredFailure {
     pub status: Status,
     /// Limit that the call exceeded, if any.
     pub limit: Option<LimitKind>,
-    /// Reason in plain text. It may quote what the module said.
+    /// Reason in plain text, which may be cut. It may quote what the module said.
     pub reason: String,
 }
 
@@ -70,7 +106,23 @@ impl From<&CallFailure> for MeasuredFailure {
         MeasuredFailure {
             status: failure.kind.status(),
             limit: failure.limit,
-            reason: failure.reason.clone(),
+            reason: checked_plain(&failure.reason, MAX_REASON),
+        }
+    }
+}
+
+impl MeasuredCall {
+    /// Estimates the memory of the call, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let reason = self.failure().map(|failure| failure.reason.len());
+        size_of::<MeasuredCall>() + self.module.len() + reason.unwrap_or_default()
+    }
+
+    /// Returns the failure of the call, if it failed.
+    pub(crate) fn failure(&self) -> Option<&MeasuredFailure> {
+        match &self.outcome {
+            MeasuredOutcome::Failed(failure) => Some(failure),
+            MeasuredOutcome::Handler(_) | MeasuredOutcome::Policy(_) => None,
         }
     }
 }
@@ -102,7 +154,8 @@ impl MeasuredDecision {
             DecisionConclusion::Granted(_) => &[],
             DecisionConclusion::Denied(denied) => denied.reasons.as_slice(),
         };
-        let fixed = size_of::<MeasuredDecision>() + self.calls.len() * size_of::<MeasuredCall>();
+        let calls: usize = self.calls.iter().map(MeasuredCall::bytes).sum();
+        let fixed = size_of::<MeasuredDecision>() + calls;
         let fixed = fixed.saturating_add(self.request.subject.bytes());
         steps.chain(reasons).fold(fixed, |sum, info| {
             sum.saturating_add(Size::of_info(info).bytes)
@@ -128,19 +181,28 @@ impl From<&Verdict> for DecisionConclusion {
     }
 }
 
+/// Module that is called.
+#[derive(Debug)]
+pub(crate) struct CalledModule<'a> {
+    /// Name of the handler or policy.
+    pub(crate) name: &'a Arc<str>,
+    /// Name of the module.
+    pub(crate) module: &'a str,
+    /// Digest of the component.
+    pub(crate) digest: Digest,
+}
+
 /// Recorder of the calls of one chain, which follow each other.
 #[derive(Debug)]
 pub(crate) struct CallRecorder {
-    owner: Owner,
     next: SystemTime,
     calls: Vec<MeasuredCall>,
 }
 
 impl CallRecorder {
     /// Creates a recorder of calls of which the first starts now.
-    pub(crate) fn new(owner: Owner) -> CallRecorder {
+    pub(crate) fn new() -> CallRecorder {
         CallRecorder {
-            owner,
             next: SystemTime::now(),
             calls: Vec::new(),
         }
@@ -149,8 +211,7 @@ impl CallRecorder {
     /// Records the next call.
     pub(crate) fn record(
         &mut self,
-        name: &str,
-        digest: Digest,
+        called: CalledModule<'_>,
         time: Duration,
         usage: &CallUsage,
         outcome: MeasuredOutcome,
@@ -158,9 +219,9 @@ impl CallRecorder {
         let started = self.next;
         self.next = started.checked_add(time).unwrap_or(started);
         self.calls.push(MeasuredCall {
-            name: name.into(),
-            owner: self.owner.clone(),
-            digest,
+            name: called.name.clone(),
+            module: called.module.into(),
+            digest: called.digest,
             started,
             time,
             fuel: usage.fuel,
@@ -171,5 +232,39 @@ impl CallRecorder {
     /// Returns the calls, oldest first.
     pub(crate) fn into_calls(self) -> Vec<MeasuredCall> {
         self.calls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_of_a_guest_is_escaped_cut_and_counted() {
+        let said = format!("bad\u{1b}[31m{}", "x".repeat(5000));
+        let mut recorder = CallRecorder::new();
+        recorder.record(
+            CalledModule {
+                name: &"handler".into(),
+                module: "module",
+                digest: Digest::of(b"module"),
+            },
+            Duration::from_millis(3),
+            &CallUsage::default(),
+            MeasuredOutcome::Failed((&CallFailure::unavailable(said)).into()),
+        );
+        let calls = recorder.into_calls();
+        let reason = &calls[0].failure().unwrap().reason;
+        assert!(reason.starts_with("bad\\u{1b}[31mxx"), "{reason}");
+        assert!(reason.len() < 210 && calls[0].bytes() > reason.len());
+    }
+
+    #[test]
+    fn event_is_measured_only_for_a_trace_or_a_watcher() {
+        assert!(EventMeasurement::begin(false, false).is_none());
+        let begun = EventMeasurement::begin(false, true).unwrap();
+        assert!(begun.is_watched && !begun.is_traced);
+        let measured = begun.end(3, Some(7));
+        assert_eq!((measured.number, measured.uid), (3, Some(7)));
     }
 }

@@ -5,7 +5,7 @@ mod proc_exit;
 mod reached;
 mod sampler;
 
-pub(crate) use measured::CallRecorder;
+pub(crate) use measured::{CallRecorder, CalledModule, EventMeasurement};
 
 pub use listeners::{Listener, ListenerBounds, ListenerItem, Notices, RecordedNotice};
 pub use measured::{
@@ -16,7 +16,6 @@ pub use proc_exit::ProcExit;
 pub use reached::ReachedJobs;
 pub use sampler::TraceSampler;
 
-use crate::activity::HandlerRun;
 use peal_core::{
     job_control::JobControlOperation,
     owner::Owner,
@@ -33,10 +32,8 @@ pub struct ChainResults {
     pub owner: Owner,
     /// Results of the handlers, in the order in which they ran.
     pub steps: Vec<ChainResult>,
-    /// Calls of the handlers, if the event is measured.
+    /// Calls of the handlers, one for each result; empty if the event is not measured.
     pub calls: Vec<MeasuredCall>,
-    /// Calls of the handlers, one for each result; empty if nobody watches the activity.
-    pub runs: Vec<HandlerRun>,
 }
 
 impl ChainResults {
@@ -48,10 +45,8 @@ impl ChainResults {
             .iter()
             .map(|step| size_of::<ChainResult>() + step.name.len())
             .sum();
-        let calls = self.calls.len() * size_of::<MeasuredCall>();
-        let runs: usize = self.runs.iter().map(HandlerRun::bytes).sum();
-        let known = names.saturating_add(calls).saturating_add(runs);
-        infos.fold(known, |sum, info| {
+        let calls: usize = self.calls.iter().map(MeasuredCall::bytes).sum();
+        infos.fold(names.saturating_add(calls), |sum, info| {
             sum.saturating_add(Size::of_info(info).bytes)
         })
     }

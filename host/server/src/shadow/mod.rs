@@ -199,7 +199,7 @@ fn call_policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCal
             NextPolicy::Call(pending) => pending,
         };
         // A policy behind it that was not called has no answer, so it counts as passing.
-        run = match later.pop_front_if(|(name, _)| **name == *pending.name()) {
+        run = match later.pop_front_if(|(name, _)| name == pending.name()) {
             Some((_, answer)) => pending.finish(answer),
             None => pending.pass_over(),
         };

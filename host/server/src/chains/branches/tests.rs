@@ -44,7 +44,6 @@ fn event(source: Option<usize>, range: Range, reach: UserScope) -> ChainEvent {
         jobs: Arc::new(jobs.collect()),
         termination_reply: None,
         awaited: None,
-        measured_since: None,
         span: Span::none(),
     }
 }
@@ -52,7 +51,7 @@ fn event(source: Option<usize>, range: Range, reach: UserScope) -> ChainEvent {
 fn in_flight(entered: ChainEvent) -> EventInFlight {
     EventInFlight {
         entered,
-        entered_at: None,
+        measurement: None,
         bytes: 1,
         results: Vec::new(),
         join: None,
@@ -100,7 +99,6 @@ fn passed(
             owner: owner.clone(),
             steps,
             calls: Vec::new(),
-            runs: Vec::new(),
         });
         arrived.push((Some(owner), branch));
     }
@@ -188,4 +186,22 @@ fn budget_is_divided_and_reply_goes_to_owner_of_affected_job() {
             .position(|branch| branch.entered.termination_reply.is_some());
         assert_eq!(decider, Some(wanted));
     }
+}
+
+#[test]
+fn user_of_source_is_that_of_its_process_or_module() {
+    let mut entered = event(Some(2), Range::Global, UserScope::Everybody);
+    assert_eq!(entered.user_of_source(), None, "a proc without a process");
+    entered.source = Some(UserIdentity { uid: 9, gid: 9 });
+    assert_eq!(entered.user_of_source(), Some(9));
+    let owners = [Owner::User(7), Owner::Namespace(nspace(2)), Owner::Site];
+    let users = owners.map(|owner| {
+        let mut entered = event(None, Range::Global, UserScope::Everybody);
+        entered.event = Arc::new(Event {
+            source: owner.requester(),
+            ..(*entered.event).clone()
+        });
+        entered.user_of_source()
+    });
+    assert_eq!(users, [Some(7), Some(2), None]);
 }
