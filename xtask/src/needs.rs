@@ -203,6 +203,11 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
                 .any(|browser| runs(browser, &["--version"])),
         ),
         need(
+            "axe",
+            "needs axe-core (`cargo xtask test-servers`)",
+            test_servers::axe(&test_servers).exists(),
+        ),
+        need(
             "rsyslog",
             "needs rsyslog (`cargo xtask test-servers`)",
             test_servers.join("rsyslog/usr/sbin/rsyslogd").exists(),

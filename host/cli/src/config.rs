@@ -1,5 +1,5 @@
 //! Configuration of a command: its sources, and the settings that are made of it.
-use crate::{args::ConfigArgs, telemetry};
+use crate::{args::ConfigArgs, console, telemetry};
 use peal_audit::TrailRetention;
 use peal_config::{
     Config, ConfigCheck, ConfigSources, OrderedChannel, Problem, ProblemOrigin, Problems,
@@ -101,6 +101,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
     problems.extend(audit_failure(&resolved).err());
     problems.extend(cluster_access(&resolved).err());
     problems.extend(telemetry::collector(&resolved).err());
+    problems.extend(console::check(&resolved).err());
     problems.extend(audit_retention(&resolved).err());
     ConfigCheck { resolved, problems }
 }

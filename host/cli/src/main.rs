@@ -6,6 +6,7 @@ mod attach;
 mod audit;
 mod audit_signer;
 mod audit_trail;
+mod call_replay;
 mod chain;
 mod cluster;
 mod compiler;
@@ -14,6 +15,7 @@ mod config;
 mod config_command;
 mod confinement;
 mod confirm;
+mod console;
 mod ctl;
 mod data_format;
 mod describe;
@@ -121,6 +123,8 @@ fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
         PealCommand::HostServer => serve::serve_launcher(),
         PealCommand::JobGuard => job_guard::watch(),
         PealCommand::Helper(args) => helper::help(args),
+        PealCommand::Console(args) => console::work(args),
+        PealCommand::CallReplay(args) => call_replay::work(args),
         PealCommand::AuditSigner(args) => audit_signer::sign(args),
         PealCommand::Compiler(args) => compiler::work(args),
         PealCommand::Compile(args) => compiler::compile(args),

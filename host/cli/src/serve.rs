@@ -6,6 +6,7 @@ use crate::{
     cluster::{self, ObservedServer, RecentEvents, ServedModules},
     compiler, config,
     confinement::{self, ServerPeers},
+    console,
     handover::{self, GiveError, PreviousProcess, TakenServer},
     node::{self, ContinuedNode, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
@@ -163,6 +164,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         }
         ServerHome::Launcher(_) => None,
     };
+    console::check(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let config = readable.resolved.config.clone();
     let socket = config
         .admin
@@ -243,6 +245,11 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let fetchers = artifact_fetcher::start(&config, &readable.resolved.modules, starter.clone())?;
     let runtimes = tenant::starter(&config, starter.clone())?;
     let signer = audit_signer::start(&config, starter.clone())?;
+    // A launcher's server is as short as its jobs.
+    let console = match home {
+        ServerHome::Daemon => console::start(&config, &socket, starter.clone())?,
+        ServerHome::Launcher(_) => None,
+    };
     let seals = cluster
         .is_some()
         .then(|| SealQueue::new(SealLimits::default()));
@@ -361,6 +368,9 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
+        if let Some(console) = console {
+            console.keep().context("cannot watch the web console")?;
+        }
         // Everything listens now, so a program that waits for this line can connect. The output of
         // a launcher is that of its jobs.
         if scope == Serves::Session {
@@ -388,7 +398,10 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             never = manager.keep_alive(handle) => match never {},
         };
         channel.enter(ServerPhase::Stopping);
-        manager.notify(ServiceState::Stopping);
+        // The service goes on with the other process.
+        if ending != ServeEnd::HandedOver {
+            manager.notify(ServiceState::Stopping);
+        }
         let last_words = async {
             match ending {
                 ServeEnd::Wanted => server.shutdown().await,

@@ -422,6 +422,35 @@ impl ValueKind<SocketAddr> for Loopback {
     }
 }
 
+/// Address and port at which a server listens.
+pub(crate) struct ListenAddress;
+
+impl ValueKind<SocketAddr> for ListenAddress {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<SocketAddr> {
+        let address = value.get_ref().as_str().and_then(|text| text.parse().ok());
+        if address.is_none() {
+            reading.refuse(value, &self.accepted_values());
+        }
+        address
+    }
+
+    fn write(&self, value: &SocketAddr) -> Option<Value> {
+        Some(Value::String(value.to_string()))
+    }
+
+    fn accepted_values(&self) -> String {
+        "an address in digits and a port, as in \"127.0.0.1:9465\" or \"[::]:9465\"".to_owned()
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+}
+
 /// Ordered log channels, as in `"local_syslog:req,email"`.
 pub(crate) struct ChannelOrder;
 

@@ -58,9 +58,9 @@ pub use openpmix_names::{C_NAMES, OpenPmixName};
 pub use problem::{Problem, ProblemOrigin, Problems, TextPosition};
 pub use saved::{recalled, saved};
 pub use settings::{
-    Admin, Audit, ClusterSettings, Config, Confinement, Deploy, Events, Identity, JobControl,
-    JobSupplied, Log, Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store, Telemetry,
-    Tenant, Tools, Trace,
+    Admin, Audit, ClusterSettings, Config, Confinement, Console, Deploy, Events, Identity,
+    JobControl, JobSupplied, Log, Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store,
+    Telemetry, Tenant, Tools, Trace,
 };
 pub use shares::SystemResources;
 pub use signing::{KeyId, SignerKeyError, TrustedKey};

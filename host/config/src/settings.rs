@@ -7,8 +7,8 @@ use crate::{
     cluster::{ClusterNameKind, NatsAddress, NatsAddressKind, NodeNameKind},
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
-        ChannelOrder, FilePath, KeywordKind, Loopback, Millis, Number, Switch, TraceFilter,
-        UnixGroupName, UnixUserName, Unset,
+        ChannelOrder, FilePath, KeywordKind, ListenAddress, Loopback, Millis, Number, Switch,
+        TraceFilter, UnixGroupName, UnixUserName, Unset,
     },
     module_kinds::{CapabilityKind, InfoKey, List},
     signing::{SignerPublicKey, TrustedKey},
@@ -438,6 +438,35 @@ settings! {
     "metrics" metrics: Metrics {
         /// Loopback address at which the metrics are served as text.
         listen "metrics.listen": Option<SocketAddr> = None, Unset("not served", Loopback), "\"127.0.0.1:9464\"";
+    }
+
+    /// Web console: the activity, chains, modules and audit trail of the server in a browser. A process of
+    /// its own serves it.
+    "console" console: Console {
+        /// Address at which the console is served. Any other than a loopback address needs a certificate.
+        listen "console.listen": Option<SocketAddr> = None, Unset("not served", ListenAddress), "\"127.0.0.1:9465\"";
+        /// File with the token of those who may look, on its first line. Only its owner may read it.
+        token_file "console.token_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/console-token\"";
+        /// File with the token of administrators, who may also change modules. Only its owner may read it.
+        admin_token_file "console.admin_token_file": Option<PathBuf> = None, Unset("nobody changes anything", FilePath), "\"/etc/peal/console-admin-token\"";
+        /// Certificate of the console and its chain to an authority (PEM), for TLS.
+        certificate "console.certificate": Option<PathBuf> = None, Unset("no TLS", FilePath), "\"/etc/peal/console.pem\"";
+        /// Key of the certificate (PEM). Only its owner may read it.
+        private_key "console.private_key": Option<PathBuf> = None, Unset("no TLS", FilePath), "\"/etc/peal/console-key.pem\"";
+        /// Certificates of authorities (PEM). A browser with a certificate of theirs may look without a token.
+        client_ca "console.client_ca": Option<PathBuf> = None, Unset("no certificates of clients", FilePath), "\"/etc/peal/console-clients.pem\"";
+        /// Maximum number of connections. Further ones wait until they are accepted.
+        max_connections "console.max_connections": usize = 256, Number(1, 65_535), "64";
+        /// Maximum number of pages that show changes as they come. Further ones are shown as they were when
+        /// they were loaded. All of them together are one watcher of the server.
+        max_watchers "console.max_watchers": usize = 64, Number(0, 65_535), "16";
+        /// Maximum number of browsers that are logged in. The one that logged in first is logged out.
+        max_sessions "console.max_sessions": usize = 256, Number(1, 65_535), "16";
+        /// Time after which a browser is logged out, in milliseconds.
+        session_lifetime "console.session_lifetime_ms": Duration = Duration::from_secs(8 * 3600), Millis(1000, 7 * DAY), "3600000";
+        /// Time in which a client must complete the TLS handshake and the head and the body of a request, in
+        /// milliseconds.
+        request_timeout "console.request_timeout_ms": Duration = Duration::from_secs(10), Millis(100, 600_000), "5000";
     }
 
     /// Export of traces and metrics by OTLP, the protocol of OpenTelemetry, as protobuf over HTTP. Servers

@@ -21,6 +21,10 @@ pub enum ProcessRole {
     ArtifactFetcher,
     /// Runs the modules of one user.
     TenantRuntime,
+    /// Serves the web console.
+    Console,
+    /// Replays a recorded call.
+    CallReplay,
 }
 
 /// Processes that a process can signal.
@@ -184,6 +188,30 @@ const ARTIFACT_FETCHER: &[CallGroup] = &[
     CallGroup::Sockets,
 ];
 
+const CONSOLE: &[CallGroup] = &[
+    CallGroup::Memory,
+    CallGroup::Threads,
+    CallGroup::OwnSignals,
+    CallGroup::Time,
+    CallGroup::Events,
+    CallGroup::Descriptors,
+    CallGroup::Information,
+    CallGroup::FileReads,
+    CallGroup::Sockets,
+];
+
+const CALL_REPLAY: &[CallGroup] = &[
+    CallGroup::Memory,
+    CallGroup::CompiledCode,
+    CallGroup::Threads,
+    CallGroup::OwnSignals,
+    CallGroup::Time,
+    CallGroup::Events,
+    CallGroup::Descriptors,
+    CallGroup::Information,
+    CallGroup::FileReads,
+];
+
 const TENANT_RUNTIME: &[CallGroup] = &[
     CallGroup::Memory,
     CallGroup::CompiledCode,
@@ -207,7 +235,7 @@ const HELPER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
 
 impl ProcessRole {
     /// All roles.
-    pub const ALL: [ProcessRole; 8] = [
+    pub const ALL: [ProcessRole; 10] = [
         ProcessRole::Supervisor,
         ProcessRole::Server,
         ProcessRole::PrivilegedHelper,
@@ -216,6 +244,8 @@ impl ProcessRole {
         ProcessRole::Compilation,
         ProcessRole::ArtifactFetcher,
         ProcessRole::TenantRuntime,
+        ProcessRole::Console,
+        ProcessRole::CallReplay,
     ];
 
     /// Returns the name of the role in documents.
@@ -229,6 +259,8 @@ impl ProcessRole {
             ProcessRole::Compilation => "compilation",
             ProcessRole::ArtifactFetcher => "artefact fetcher",
             ProcessRole::TenantRuntime => "tenant runtime",
+            ProcessRole::Console => "web console",
+            ProcessRole::CallReplay => "call replay",
         }
     }
 
@@ -312,6 +344,24 @@ impl ProcessRole {
                 groups: TENANT_RUNTIME,
                 file_scope: FileScope::Listed,
                 files: "reads the code that was compiled for its user",
+                network: "none",
+                signals: SignalScope::Itself,
+            },
+            ProcessRole::Console => RoleAccess {
+                user: "that of the server",
+                capabilities: CapabilitySet::empty(),
+                groups: CONSOLE,
+                file_scope: FileScope::Listed,
+                files: "reads the directory of the audit trail; changes none",
+                network: "accepts TCP connections; connects to Unix sockets; UDP",
+                signals: SignalScope::Itself,
+            },
+            ProcessRole::CallReplay => RoleAccess {
+                user: "that of the server",
+                capabilities: CapabilitySet::empty(),
+                groups: CALL_REPLAY,
+                file_scope: FileScope::Listed,
+                files: "reads the directory of the audit trail",
                 network: "none",
                 signals: SignalScope::Itself,
             },

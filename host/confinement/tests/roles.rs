@@ -97,8 +97,8 @@ enum Requirement {
 }
 
 use ProcessRole::{
-    ArtifactFetcher, AuditSigner, Compilation, CompilerParent, PrivilegedHelper, Server,
-    Supervisor, TenantRuntime,
+    ArtifactFetcher, AuditSigner, CallReplay, Compilation, CompilerParent, Console,
+    PrivilegedHelper, Server, Supervisor, TenantRuntime,
 };
 use Requirement::{Machine, Nothing, Root};
 
@@ -198,7 +198,7 @@ const ATTACKS: &[Attack] = &[
     attack(
         "connects to a Unix socket, as D-Bus has",
         Nothing,
-        &[Supervisor, Server, ArtifactFetcher],
+        &[Supervisor, Server, ArtifactFetcher, Console],
         |at| UnixStream::connect(at.path("other/bus")).map(drop),
     ),
     attack(
@@ -407,6 +407,7 @@ fn run_role(role: ProcessRole, at: &Surroundings) -> u8 {
         .collect();
     let device = File::open("/dev/vda");
     let mut memory = tempfile::tempfile().unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
 
     let confined = confinement(role, at).enforce().unwrap();
     if (confined.files, confined.calls) != (EnforcementLevel::Full, EnforcementLevel::Full) {
@@ -473,6 +474,22 @@ fn run_role(role: ProcessRole, at: &Surroundings) -> u8 {
             theirs.read_exact(&mut text).unwrap();
             thread.join().unwrap().unwrap();
         }
+        CallReplay => {
+            assert_eq!(fs::read_to_string(at.path("read/file")).unwrap(), "text");
+            assert!(fs::write(at.path("read/file"), "changed").is_err());
+            let thread = thread::spawn(move || (1..10).sum::<u32>());
+            assert_eq!(thread.join().unwrap(), 45);
+        }
+        Console => {
+            assert_eq!(fs::read_to_string(at.path("read/file")).unwrap(), "text");
+            assert!(fs::write(at.path("read/file"), "changed").is_err());
+            // Bound before the confinement.
+            let address = listener.local_addr().unwrap();
+            assert!(TcpStream::connect(address).is_err());
+            listener.set_nonblocking(true).unwrap();
+            let none = listener.accept().unwrap_err();
+            assert_eq!(none.kind(), ErrorKind::WouldBlock);
+        }
     }
     // The first thread may read its status after all else only if files are open to it.
     if role == PrivilegedHelper || role == Server {
@@ -520,6 +537,10 @@ fn confinement(role: ProcessRole, at: &Surroundings) -> Confinement {
             read: BTreeSet::from([at.path("read")]),
             write: BTreeSet::from([at.path("write")]),
             connect: BTreeSet::from([at.open_port]),
+            ..none
+        },
+        Console | CallReplay => Confinement {
+            read: BTreeSet::from([at.path("read")]),
             ..none
         },
         CompilerParent => Confinement {

@@ -188,6 +188,7 @@ impl ArtifactQueue {
                 memory: 0,
                 path: Some(reference.to_string()),
                 signer: None,
+                reaches: Vec::new(),
             })
         })
     }

@@ -2,8 +2,9 @@
 use crate::{
     component::Component, deployer::Deployer, load::DeployedModule, version::DesiredModule,
 };
-use peal_config::{Mode, ModuleEntry};
+use peal_config::{Keyword, Mode, ModuleEntry};
 use peal_model::counted;
+use peal_sandbox::Inspection;
 use peal_server::admin::{
     ModuleList, ModuleSigner, ModuleState, ModuleStatus, Trouble, TroubleKind, UserRefused,
 };
@@ -199,6 +200,7 @@ impl Deployer {
             memory: 0,
             path: Some(entry.settings.path.to_string()),
             signer: self.signer(component),
+            reaches: reaches(&component.inspection, Some(entry)),
         }
     }
 
@@ -209,6 +211,19 @@ impl Deployer {
             comment: signer.comment.clone(),
         })
     }
+}
+
+/// Returns what a module reaches: the capabilities that it imports, for each of which it has a grant, and what
+/// its admin gave it for them.
+fn reaches(inspection: &Inspection, entry: Option<&ModuleEntry>) -> Vec<String> {
+    let capabilities = inspection.capabilities.iter();
+    let capabilities = capabilities.map(|capability| capability.name().to_owned());
+    let settings = entry.map(|entry| &entry.settings);
+    let sinks = settings.into_iter().flat_map(|settings| &settings.sinks);
+    let sinks = sinks.map(|sink| format!("sink {}", sink.name()));
+    let files = settings.into_iter().flat_map(|settings| &settings.files);
+    let files = files.map(|of| format!("directory {} ({})", of.path.display(), of.mode.name()));
+    capabilities.chain(sinks).chain(files).collect()
 }
 
 fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
@@ -243,5 +258,6 @@ fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
         memory: module.memory(),
         path,
         signer: None,
+        reaches: reaches(module.inspection(), member.entry.as_ref()),
     }
 }

@@ -52,8 +52,11 @@ pub use mail::{
     MalformedServer, SmtpServer,
 };
 pub use queue::{QueueBounds, QueueDurability, Retry};
+pub use secret::{read_private_key, read_token};
 pub use settings::{SinkKind, SinkSettings};
-pub use syslog::{Address, HostPort, MalformedAddress, SyslogSettings, TlsIdentity, TlsSettings};
+pub use syslog::{
+    Address, HostPort, MalformedAddress, SyslogSettings, TlsIdentity, TlsSettings, certificates,
+};
 pub use web_service::{PostError, ServiceReply, WebService, WebServiceSettings};
 pub use webhook::{
     MalformedHeader, MalformedUrl, PlainHttp, WebhookFormat, WebhookHeader, WebhookRule,

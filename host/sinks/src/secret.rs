@@ -1,10 +1,11 @@
 //! Secrets for other services, in files that only their owner can read.
 use crate::CredentialError;
 use rustix::process::geteuid;
+use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 use std::{fs::File, io::Read, os::unix::fs::MetadataExt, path::Path};
 
 /// Maximum size of a file with a secret, in bytes.
-const MAX_SECRET_FILE_BYTES: u64 = 4096;
+const MAX_SECRET_FILE_BYTES: u64 = 16_384;
 
 /// Kind of a secret. It names the file in errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +18,8 @@ pub(crate) enum SecretKind {
     UrlPath,
     /// The header fields of requests to a web service.
     Headers,
+    /// The key of a certificate.
+    Key,
 }
 
 impl SecretKind {
@@ -27,6 +30,7 @@ impl SecretKind {
             SecretKind::Token => "the token file",
             SecretKind::UrlPath => "the path file",
             SecretKind::Headers => "the headers file",
+            SecretKind::Key => "the key file",
         }
     }
 
@@ -43,6 +47,7 @@ impl SecretKind {
             SecretKind::Headers => {
                 "a file with a header field NAME: VALUE on each line, in printable ASCII"
             }
+            SecretKind::Key => "a file with the private key of a certificate (PEM)",
         }
     }
 
@@ -54,6 +59,25 @@ impl SecretKind {
             right: self.right(),
         }
     }
+}
+
+/// Reads the token in a file: its first line.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, is empty, or is not its owner's alone.
+pub fn read_token(path: &Path) -> Result<String, CredentialError> {
+    secret(SecretKind::Token, path)
+}
+
+/// Reads a file that only its owner may read, at most 16 KiB of it: the key of a certificate in PEM.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, or is not its owner's alone.
+pub fn read_private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CredentialError> {
+    let text = secret_text(SecretKind::Key, path)?;
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| SecretKind::Key.invalid("no key"))
 }
 
 /// Reads the first line of the file of a secret.

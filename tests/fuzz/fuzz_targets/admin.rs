@@ -7,7 +7,12 @@ use peal_server::admin::{AdminEnvelope, AdminReply, AdminRequest, PROTOCOL};
 fuzz_target!(|data: &[u8]| {
     if let Ok(call) = AdminRequest::parse(data) {
         let peal = PROTOCOL;
-        let line = serde_json::to_vec(&AdminEnvelope { peal, call: &call }).unwrap();
+        let line = serde_json::to_vec(&AdminEnvelope {
+            peal,
+            call: &call,
+            behalf: None,
+        })
+        .unwrap();
         assert_eq!(AdminRequest::parse(&line), Ok(call));
     }
     if let Ok(reply) = serde_json::from_slice::<AdminReply>(data) {

@@ -292,6 +292,8 @@ async fn supervisor_starts_the_process_of_an_upgrade() {
         client.fence(&[], &[]).await.unwrap();
         let told = loop {
             let state = server.state();
+            // Systemd would stop the service.
+            assert!(!state.contains("STOPPING=1"), "{state}");
             if let Some(pid) = state.strip_prefix("MAINPID=") {
                 break pid.trim().parse().unwrap();
             }

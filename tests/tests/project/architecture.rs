@@ -14,7 +14,7 @@ type Names = BTreeSet<String>;
 
 /// Workspace crates that each crate depends on. Every dependency points down. `cli` may depend on
 /// all.
-const DEPENDENCIES: [(&str, &[&str]); 28] = [
+const DEPENDENCIES: [(&str, &[&str]); 29] = [
     ("build", &["declaration"]),
     ("confinement", &[]),
     ("declaration", &[]),
@@ -73,6 +73,7 @@ const DEPENDENCIES: [(&str, &[&str]); 28] = [
             "audit", "core", "model", "sandbox", "server", "sinks", "store",
         ],
     ),
+    ("console", &["audit", "model", "server", "sinks", "store"]),
     ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 

@@ -48,7 +48,8 @@ pub use output::{
     TableFormats,
 };
 pub use processes::{
-    ArtifactFetcherArgs, AuditSignerArgs, CompileArgs, CompilerArgs, HelperArgs, TenantArgs,
+    ArtifactFetcherArgs, AuditSignerArgs, CallReplayArgs, CompileArgs, CompilerArgs, ConsoleArgs,
+    HelperArgs, TenantArgs,
 };
 pub use registry::{Pull, Push};
 pub use run::{AppArgs, Run, normalize_np};
@@ -215,6 +216,12 @@ pub enum PealCommand {
     /// Run the modules of one user for the server
     #[command(hide = true)]
     Tenant(TenantArgs),
+    /// Serve the web console for the parent server
+    #[command(hide = true)]
+    Console(ConsoleArgs),
+    /// Replay a recorded call for the web console
+    #[command(hide = true)]
+    CallReplay(CallReplayArgs),
     /// Print a completion script for a shell
     Completions {
         /// Name of the shell

@@ -1,6 +1,7 @@
 //! Command line of the processes that `peal serve` starts.
 use clap::Args as ClapArgs;
 use peal_config::{ConfinementMode, Keyword};
+use peal_console::ConsoleSettings;
 use peal_registry::RegistrySettings;
 use peal_sandbox::{CodeReaders, CodeTarget};
 use std::path::PathBuf;
@@ -113,5 +114,31 @@ fn code_readers(text: &str) -> Result<CodeReaders, serde_json::Error> {
 }
 
 fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// `peal console`.
+#[derive(ClapArgs, Clone)]
+pub struct ConsoleArgs {
+    /// Serve the console by SETTINGS, given as JSON
+    #[arg(long, value_parser = console_settings)]
+    pub settings: ConsoleSettings,
+    /// Confine the process as far as the value MODE of confinement.mode says
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
+}
+
+/// `peal call-replay`.
+#[derive(ClapArgs, Clone)]
+pub struct CallReplayArgs {
+    /// Read the audit trail TRAIL
+    #[arg(long)]
+    pub trail: PathBuf,
+    /// Confine the process as far as the value MODE of confinement.mode says
+    #[arg(long, value_name = "MODE", value_parser = confinement_mode)]
+    pub confinement: ConfinementMode,
+}
+
+fn console_settings(text: &str) -> Result<ConsoleSettings, serde_json::Error> {
     serde_json::from_str(text)
 }

@@ -9,8 +9,9 @@ pub use directories::unusable_directories;
 pub use starter::{ProcessStarter, StartOrder, StartedProcess, only_start, own_program};
 
 use crate::{
-    artifact_fetcher, audit_signer::SupervisedSigners, compiler, confinement::refused_calls,
-    helper, process_setup, server_signals::ServerSignals, successor::SuccessorCommand, tenant,
+    artifact_fetcher, audit_signer::SupervisedSigners, call_replay, compiler,
+    confinement::refused_calls, console, helper, process_setup, server_signals::ServerSignals,
+    successor::SuccessorCommand, tenant,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::Config;
@@ -89,6 +90,8 @@ pub fn supervise(
             }
             StartOrder::AuditSigner => signers.start(config),
             StartOrder::Successor => successor.start(),
+            StartOrder::Console => console::spawn(config, Some(account), socket),
+            StartOrder::CallReplay => call_replay::spawn(config, Some(account)),
         };
         let serving = starter.serve(start);
         tokio::pin!(serving);

@@ -121,6 +121,10 @@ pub enum StartOrder {
     AuditSigner,
     /// Process that goes on with the server.
     Successor,
+    /// Web console.
+    Console,
+    /// Process that replays a recorded call.
+    CallReplay,
 }
 
 /// Reply to an order. The socket comes with it.

@@ -1,11 +1,11 @@
 //! Details of `peal top`: what a row of a table consists of.
 use super::{
     form::Glyphs,
-    live::LiveData,
     panes::{chains, codes, denials, events, jobs, users},
     table::{DataTable, RowKey},
 };
 use crate::plain;
+use peal_server::admin::LiveData;
 
 /// Name and value.
 pub struct Fact {

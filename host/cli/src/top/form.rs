@@ -1,5 +1,5 @@
 //! Numbers, times and trends as `peal top` shows them.
-use super::live::RateTrend;
+use peal_server::admin::RateTrend;
 
 /// Characters of trends and bars.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

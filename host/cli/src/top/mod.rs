@@ -6,7 +6,6 @@ mod detail;
 mod draw;
 mod form;
 mod help;
-mod live;
 mod model;
 mod panes;
 mod snapshot;
@@ -24,8 +23,8 @@ use crate::{
 use anyhow::{Result, bail};
 use draw::Colours;
 use form::Glyphs;
-use live::LiveData;
 use model::TopModel;
+use peal_server::admin::LiveData;
 use source::{ReportQueue, SourceItem, SourceSettings};
 use std::{
     env,

@@ -2,12 +2,11 @@
 use super::{
     detail::{Detail, Fact},
     form::Glyphs,
-    live::LiveData,
     panes::Pane,
     table::{ColumnContent, DataTable, RowKey, SortOrder},
 };
 use crate::{sort_value::SortDirection, table::Side};
-use peal_server::admin::ActivityReport;
+use peal_server::admin::{ActivityReport, LiveData};
 use std::collections::BTreeMap;
 
 /// Maximum length of a filter, in characters.

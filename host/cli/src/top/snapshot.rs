@@ -1,7 +1,6 @@
 //! Snapshot of a server for scripts: all panes as text, or everything as JSON.
 use super::{
     form::{self, Glyphs},
-    live::LiveData,
     panes::Pane,
     table::{ColumnContent, DataColumn, DataTable},
 };
@@ -9,7 +8,7 @@ use crate::{
     plain,
     table::{self, Side},
 };
-use peal_server::admin::ActivityModule;
+use peal_server::admin::{ActivityModule, LiveData};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

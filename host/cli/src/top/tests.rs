@@ -2,7 +2,6 @@
 use super::{
     draw::{self, Colours},
     form::Glyphs,
-    live::{LiveData, UNKNOWN_ID},
     model::{TopAction, TopKey, TopModel},
     snapshot,
 };
@@ -13,8 +12,8 @@ use peal_server::admin::{
     ActivityJob, ActivityJobs, ActivityMissed, ActivityModule, ActivityModules, ActivityProc,
     ActivityProcState, ActivityReport, ActivityServer, ActivitySink, Chain, ChainHandler,
     ChainLevels, ChainLocation, ChainOwner, ChainPlace, ChainSources, EventPassage, JobStatus,
-    ModuleState, PassageStep, ResourceLimits, ResourceUse, ServerPhase, Trouble, TroubleKind,
-    UserQuotas, UserResources, WatchedStatus,
+    LiveData, ModuleState, PassageStep, ResourceLimits, ResourceUse, ServerPhase, Trouble,
+    TroubleKind, UNKNOWN_ID, UserQuotas, UserResources, WatchedStatus,
 };
 use ratatui::{Terminal, backend::TestBackend, style::Color};
 

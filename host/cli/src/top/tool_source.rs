@@ -1,6 +1,6 @@
 //! Reports of a server that has no admin socket, from what a tool may query and receive: jobs, procs and
 //! events, without chains, denials, sinks and users.
-use super::{live::UNKNOWN_ID, source::SourceItem};
+use super::source::SourceItem;
 use crate::{
     ps::{GatheredJob, gather},
     tool,
@@ -10,7 +10,7 @@ use peal_client::{Tool, ToolSettings};
 use peal_model::{Event, ProcState, Status};
 use peal_server::admin::{
     ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityJob, ActivityJobs, ActivityMissed,
-    ActivityProc, ActivityProcState, ActivityReport, EventPassage, JobStatus,
+    ActivityProc, ActivityProcState, ActivityReport, EventPassage, JobStatus, UNKNOWN_ID,
 };
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -4,7 +4,7 @@ use super::{
     access::{AdminAccess, Caller},
     activity_watcher::ActivityWatcher,
     dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
-    protocol::{AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
+    protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
     registered_jobs::AdminJob,
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
@@ -292,7 +292,8 @@ async fn serve(
         let Some(request) = read_request(&mut reader).await else {
             return tokio::time::sleep_until(start + LEAST_TIME).await;
         };
-        let AdminResult { reply, then } = match request {
+        let call = request.map(|envelope| envelope.call);
+        let AdminResult { reply, then } = match call {
             Ok(AdminRequest::Users) => {
                 AdminReply::Users(dispatcher.quotas().await.of_user(caller.uid)).into()
             }
@@ -322,19 +323,19 @@ async fn serve(
     let (verb, AdminResult { reply, then }) = match request {
         // All clients and their data go to the caller.
         // Another user could not go on with it: it owns neither the sockets nor the files.
-        Ok(AdminRequest::HandOver) if !access.is_owner(caller) => {
+        Ok(envelope) if envelope.call == AdminRequest::HandOver && !access.is_owner(caller) => {
             let reason = "only a process of the server's user can go on with the server".to_owned();
             let refused = AdminReply::Refused { reason };
             (AdminRequest::HandOver.to_string(), refused.into())
         }
-        Ok(AdminRequest::Upgrade) if !access.is_own(caller) => {
+        Ok(envelope) if envelope.call == AdminRequest::Upgrade && !access.is_own(caller) => {
             let reason = "only root and the server's user can upgrade the server".to_owned();
             let refused = AdminReply::Refused { reason };
             (AdminRequest::Upgrade.to_string(), refused.into())
         }
-        Ok(call) => (
-            call.to_string(),
-            dispatcher.answer(caller, kind, call).await,
+        Ok(envelope) => (
+            envelope.words(),
+            dispatcher.answer(caller, kind, envelope.call).await,
         ),
         Err(reason) => (
             "(not understood)".to_owned(),
@@ -493,7 +494,7 @@ async fn wait_for_close(reader: &mut (impl AsyncReadExt + Unpin)) {
 
 /// Reads a request. The error is the reason for the refusal. Returns none if the caller has closed the
 /// connection without a request: it only looked who listens.
-async fn read_request(reader: impl AsyncReadExt + Unpin) -> Option<Result<AdminRequest, String>> {
+async fn read_request(reader: impl AsyncReadExt + Unpin) -> Option<Result<AdminEnvelope, String>> {
     let mut line = Vec::new();
     // One byte more than permitted, so that a longer request is noticed.
     let mut reader = BufReader::new(reader.take(MAX_REQUEST as u64 + 1));
@@ -508,7 +509,7 @@ async fn read_request(reader: impl AsyncReadExt + Unpin) -> Option<Result<AdminR
         Ok(Ok(_)) if !line.ends_with(b"\n") => {
             "the request is cut off: it must be one line of JSON".to_owned()
         }
-        Ok(Ok(_)) => return Some(AdminRequest::parse(&line)),
+        Ok(Ok(_)) => return Some(AdminEnvelope::parse(&line)),
     };
     Some(Err(refusal))
 }

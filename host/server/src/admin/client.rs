@@ -61,6 +61,15 @@ pub fn request(path: &Path, call: &AdminRequest) -> Result<Answers, AdminRequest
     AdminConnection::open(path)?.send(call)
 }
 
+/// Sends a call on behalf of somebody else, whom the server's record of the call names.
+pub fn request_on_behalf(
+    path: &Path,
+    call: &AdminRequest,
+    behalf: String,
+) -> Result<Answers, AdminRequestError> {
+    AdminConnection::open(path)?.send_as(call, Some(behalf))
+}
+
 impl AdminConnection {
     /// Connects to the server on a socket.
     pub fn open(path: &Path) -> Result<AdminConnection, AdminRequestError> {
@@ -82,10 +91,19 @@ impl AdminConnection {
 
     /// Sends the call.
     pub fn send(self, call: &AdminRequest) -> Result<Answers, AdminRequestError> {
+        self.send_as(call, None)
+    }
+
+    fn send_as(
+        self,
+        call: &AdminRequest,
+        behalf: Option<String>,
+    ) -> Result<Answers, AdminRequestError> {
         let AdminConnection { path, mut stream } = self;
         let envelope = AdminEnvelope {
             peal: PROTOCOL,
             call,
+            behalf,
         };
         let mut line = match serde_json::to_vec(&envelope) {
             Ok(line) => line,

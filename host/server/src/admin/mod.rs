@@ -10,11 +10,13 @@ mod activity;
 mod activity_sample;
 mod activity_watcher;
 mod chain;
+mod chain_position;
 mod channel;
 mod check;
 mod client;
 mod cluster_modules;
 mod dispatch;
+mod live_data;
 mod modules;
 mod protocol;
 mod quotas;
@@ -34,13 +36,17 @@ pub use chain::{
     Chain, ChainHandler, ChainLevels, ChainLocation, ChainOwner, ChainPlace, ChainProc,
     ChainSources,
 };
+pub use chain_position::{ChainPosition, PassedOver, chain_positions};
 pub use channel::{AdminChannel, JobJournal};
-pub use client::{AdminConnection, AdminRequestError, Answers, request};
+pub use client::{AdminConnection, AdminRequestError, Answers, request, request_on_behalf};
 pub use cluster_modules::{
     ClusterAbandoned, ClusterModuleCall, ClusterModuleList, ClusterNodeModules, ClusterNodeState,
     ClusterRollout, ClusterRolloutStage, ClusterSetStatus, NewClusterSet,
 };
 pub use dispatch::{AdminParts, JobRegistrar, ProcessCommand, SuccessorOrigin};
+pub use live_data::{
+    LatestEntries, LiveData, ModuleRate, NumberedEntry, RateTrend, UNKNOWN_ID, UserNaming,
+};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,

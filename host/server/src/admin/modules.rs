@@ -132,6 +132,9 @@ pub struct ModuleStatus {
     /// Trusted signer of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signer: Option<ModuleSigner>,
+    /// Capabilities, sinks and directories that the module may use. Empty if the component is not known yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reaches: Vec<String>,
 }
 
 /// Signer of a component.

@@ -23,6 +23,9 @@ pub const PROTOCOL: u32 = 1;
 /// Upper bound of the length of a request, in bytes.
 pub const MAX_REQUEST: usize = 16 * 1024;
 
+/// Upper bound of the recorded characters of the requester that a caller names.
+const MAX_BEHALF: usize = 200;
+
 /// Upper bound of the length of a reply, in bytes.
 pub const MAX_REPLY: usize = 16 << 20;
 
@@ -37,6 +40,10 @@ pub struct AdminEnvelope<C = AdminRequest> {
     pub peal: u32,
     /// Call.
     pub call: C,
+    /// Requester for whom the caller says that it calls, as in `the web console, from 127.0.0.1`. It goes into
+    /// the record of the call and gives no rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behalf: Option<String>,
 }
 
 impl AdminRequest {
@@ -46,6 +53,17 @@ impl AdminRequest {
     ///
     /// Says what is wrong with the line.
     pub fn parse(line: &[u8]) -> Result<AdminRequest, String> {
+        AdminEnvelope::parse(line).map(|envelope| envelope.call)
+    }
+}
+
+impl AdminEnvelope {
+    /// Parses the line of a caller.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the line.
+    pub fn parse(line: &[u8]) -> Result<AdminEnvelope, String> {
         let of = |error: serde_json::Error| format!("the request is invalid: {error}");
         let request: AdminEnvelope<serde_json::Value> = serde_json::from_slice(line).map_err(of)?;
         if request.peal != PROTOCOL {
@@ -54,7 +72,23 @@ impl AdminRequest {
                 request.peal
             ));
         }
-        serde_json::from_value(request.call).map_err(of)
+        Ok(AdminEnvelope {
+            peal: request.peal,
+            call: serde_json::from_value(request.call).map_err(of)?,
+            behalf: request.behalf,
+        })
+    }
+
+    /// Returns the call in words, for its record.
+    pub(crate) fn words(&self) -> String {
+        let call = &self.call;
+        match &self.behalf {
+            Some(behalf) => {
+                let behalf: String = behalf.chars().take(MAX_BEHALF).collect();
+                format!("{call} (for {behalf:?})")
+            }
+            None => call.to_string(),
+        }
     }
 }
 
@@ -482,7 +516,8 @@ mod tests {
             status,
             AdminEnvelope {
                 peal: 1,
-                call: AdminRequest::Status
+                call: AdminRequest::Status,
+                behalf: None
             }
         );
         let register =

@@ -4,8 +4,8 @@ mod connection;
 mod tls;
 
 pub use address::{Address, HostPort, MalformedAddress};
-pub use tls::{TlsIdentity, TlsSettings};
-pub(crate) use tls::{certificates, client_tls, roots};
+pub use tls::{TlsIdentity, TlsSettings, certificates};
+pub(crate) use tls::{client_tls, roots};
 
 use crate::{
     SinkError, SinkWriteError,

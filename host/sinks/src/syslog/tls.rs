@@ -112,7 +112,11 @@ pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, CredentialError>
 }
 
 /// Reads the certificates of a PEM file, at least one.
-pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialError> {
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, or has no certificate.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialError> {
     let wrong = |reason: String| CredentialError::Tls {
         subject: path.display().to_string(),
         reason,

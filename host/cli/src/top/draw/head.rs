@@ -2,12 +2,11 @@
 use super::colours::{BOLD, Colours, SELECTED};
 use crate::top::{
     form::{self, Glyphs},
-    live::LiveData,
     model::TopModel,
     panes::Pane,
     table::Tone,
 };
-use peal_server::admin::ServerPhase;
+use peal_server::admin::{LiveData, ServerPhase};
 use ratatui::{
     style::Style,
     text::{Line, Span},

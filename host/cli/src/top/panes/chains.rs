@@ -3,11 +3,12 @@ use super::{events, further, number, status, text, told_by_socket};
 use crate::top::{
     detail::{Detail, Fact},
     form,
-    live::LiveData,
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
 use peal_model::Status;
-use peal_server::admin::{ActivityModule, ChainHandler, ChainOwner, EventPassage, ModuleState};
+use peal_server::admin::{
+    ActivityModule, ChainHandler, ChainOwner, EventPassage, LiveData, ModuleState,
+};
 
 /// Maximum number of codes in the cell of a handler.
 const MAX_CODES: usize = 32;

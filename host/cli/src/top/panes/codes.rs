@@ -3,10 +3,9 @@ use super::{chains, drawing, events, number, status, status_with_number, text};
 use crate::top::{
     detail::{Detail, Fact},
     form::{self, Glyphs},
-    live::LiveData,
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
-use peal_server::admin::ActivityCodeCount;
+use peal_server::admin::{ActivityCodeCount, LiveData};
 
 /// Title of the column by which codes are usually sorted.
 pub const EVENT_RATE: &str = "EVENTS/S";

@@ -3,10 +3,9 @@ use super::{status, status_with_number, text, told_by_socket};
 use crate::top::{
     detail::{Detail, Fact},
     form,
-    live::LiveData,
     table::{DataCell, DataRow, DataTable, RowKey, Tone},
 };
-use peal_server::admin::ActivityDenial;
+use peal_server::admin::{ActivityDenial, LiveData};
 
 /// Returns the table of denials.
 pub fn table(data: &LiveData) -> DataTable {

@@ -3,10 +3,9 @@ use super::{drawing, further, number, status, status_with_number, text};
 use crate::top::{
     detail::{Detail, Fact},
     form::{self, Glyphs},
-    live::LiveData,
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
-use peal_server::admin::{EventPassage, PassageStep};
+use peal_server::admin::{EventPassage, LiveData, PassageStep};
 
 /// Returns the message in place of the handlers of an event.
 fn no_step(data: &LiveData) -> &'static str {

@@ -2,10 +2,9 @@
 use super::{further, number, text};
 use crate::top::{
     detail::{Detail, Fact},
-    live::{LiveData, UNKNOWN_ID},
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
-use peal_server::admin::{ActivityJob, ActivityProc, ActivityProcState};
+use peal_server::admin::{ActivityJob, ActivityProc, ActivityProcState, LiveData, UNKNOWN_ID};
 
 /// Returns the titles of the numbers of procs of a job. Which of its procs are connected, only the server's
 /// admin socket tells.

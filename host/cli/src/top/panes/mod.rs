@@ -9,11 +9,10 @@ pub mod users;
 
 use super::{
     form::Glyphs,
-    live::LiveData,
     table::{ColumnContent, DataColumn, DataTable},
 };
 use crate::table::Side;
-use peal_server::admin::WatchedStatus;
+use peal_server::admin::{LiveData, WatchedStatus};
 
 /// Pane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

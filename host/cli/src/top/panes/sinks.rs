@@ -3,12 +3,11 @@ use super::{further, number, text, told_by_socket};
 use crate::{
     top::{
         form,
-        live::LiveData,
         table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
     },
     units,
 };
-use peal_server::admin::ActivitySink;
+use peal_server::admin::{ActivitySink, LiveData};
 
 /// Returns the table of sinks.
 pub fn table(data: &LiveData) -> DataTable {

@@ -3,10 +3,9 @@ use super::{drawing, further, number, text, told_by_socket};
 use crate::top::{
     detail::Detail,
     form::Glyphs,
-    live::LiveData,
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
-use peal_server::admin::{ResourceUse, UserResources};
+use peal_server::admin::{LiveData, ResourceUse, UserResources};
 
 /// Title of the column by which users are usually sorted.
 pub const PART_OF_SHARE: &str = "OF SHARE";

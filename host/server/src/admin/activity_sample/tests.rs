@@ -203,6 +203,7 @@ type ListReply = Sender<Result<AdminReply, String>>;
 
 fn list(name: &str) -> Result<AdminReply, String> {
     let status = ModuleStatus {
+        reaches: Vec::new(),
         name: name.to_owned(),
         owner: ChainOwner::Site,
         roles: Vec::new(),

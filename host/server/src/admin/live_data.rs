@@ -1,9 +1,13 @@
 //! Activity of a server as the reports tell it: sections, latest denials and passages, and rates from two
 //! reports. It does no I/O.
-use peal_server::admin::{
-    ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityFurther, ActivityJobs,
-    ActivityMissed, ActivityModule, ActivityModules, ActivityReport, ActivityServer, ActivitySink,
-    Chain, ChainOwner, EventPassage, UserQuotas,
+use super::{
+    activity::{
+        ActivityCodeCount, ActivityCounts, ActivityDenial, ActivityFurther, ActivityJobs,
+        ActivityMissed, ActivityModule, ActivityModules, ActivityReport, ActivityServer,
+        ActivitySink, EventPassage,
+    },
+    chain::{Chain, ChainOwner},
+    quotas::UserQuotas,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -106,6 +110,11 @@ impl<T> LatestEntries<T> {
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Returns true without entries.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 }
 
