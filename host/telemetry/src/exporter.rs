@@ -276,6 +276,8 @@ impl ExportTask {
                     .retry
                     .map_or(FIRST_PAUSE, |retry| retry.pause.saturating_mul(2))
                     .min(LONGEST_PAUSE);
+                // The post itself may have taken longer than the pause.
+                let now = Instant::now();
                 let until = now.checked_add(pause).unwrap_or(now);
                 self.retry = Some(RetryPause { pause, until });
                 self.missed(&reason);

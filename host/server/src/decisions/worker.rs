@@ -86,11 +86,20 @@ impl PolicyWorker {
             let meters = panel.meters.clone();
             // Without an active policy no module is called.
             let measured_since = measured_since.filter(|_| panel.decides);
-            let measured = measured_since.map(|since| (since, request.clone()));
+            let notified = notices.clone();
             let walked = on_guest_thread(&self.pool, move || {
                 let metrics = of_thread;
                 let recorder = measured_since.map(|_| CallRecorder::new());
-                let walked = walk(id.number(), run, &metrics, &meters, recorder);
+                let mut walked = walk(id.number(), run, &metrics, &meters, recorder);
+                let measured = measured_since.map(|requested| MeasuredDecision {
+                    number: id.number(),
+                    request: request.clone(),
+                    conclusion: (&walked.verdict).into(),
+                    steps: mem::take(&mut walked.steps),
+                    calls: mem::take(&mut walked.calls),
+                    requested,
+                    decided: SystemTime::now(),
+                });
                 // Count first: a requester that has its verdict must find it counted.
                 metrics.counters().decisions.count();
                 conclude(
@@ -98,23 +107,21 @@ impl PolicyWorker {
                     request,
                     walked.verdict.clone(),
                     audit.as_ref().map(|audit| (audit, by)),
-                    handle,
+                    move |verdict| {
+                        if let Some(measured) = measured {
+                            notified.notify(Notice::Decided(Arc::new(MeasuredDecision {
+                                // What could not be recorded was not granted.
+                                conclusion: (&verdict).into(),
+                                ..measured
+                            })));
+                        }
+                        handle.decided(id, verdict);
+                    },
                 );
                 walked
             });
             match walked.await {
-                Some(mut walked) => {
-                    if let Some((requested, request)) = measured {
-                        notices.notify(Notice::Decided(Arc::new(MeasuredDecision {
-                            number: id.number(),
-                            request,
-                            conclusion: (&walked.verdict).into(),
-                            steps: mem::take(&mut walked.steps),
-                            calls: mem::take(&mut walked.calls),
-                            requested,
-                            decided: SystemTime::now(),
-                        })));
-                    }
+                Some(walked) => {
                     walked.run_shadows(shadows);
                 }
                 None => {
@@ -137,10 +144,10 @@ fn conclude(
     request: Arc<PolicyRequest>,
     verdict: Verdict,
     audit: Option<(&AuditTrail, CommitThread)>,
-    handle: ServerHandle,
+    decided: impl FnOnce(Verdict) + Send + 'static,
 ) {
     let Some((audit, by)) = audit else {
-        return handle.decided(id, verdict);
+        return decided(verdict);
     };
     audit.decide(
         DecisionEntry::new(id.number(), request, &verdict),
@@ -153,7 +160,7 @@ fn conclude(
                 }
                 (_, verdict) => verdict,
             };
-            handle.decided(id, verdict);
+            decided(verdict);
         },
     );
 }

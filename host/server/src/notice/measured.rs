@@ -1,7 +1,7 @@
 //! Times and outcomes of module calls, for listeners that export traces and for watchers of the activity.
 //! Decisions are measured if they are sampled, events also while the activity is watched.
 use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
-use peal_model::{ChainResult, PolicyOutcome, PolicyRequest, Size, Status};
+use peal_model::{ChainResult, PolicyOutcome, PolicyRequest, Size, Status, TargetProc};
 use peal_sandbox::{CallFailure, CallUsage, Digest, LimitKind, checked_plain};
 use std::{
     sync::Arc,
@@ -156,7 +156,11 @@ impl MeasuredDecision {
         };
         let calls: usize = self.calls.iter().map(MeasuredCall::bytes).sum();
         let fixed = size_of::<MeasuredDecision>() + calls;
-        let fixed = fixed.saturating_add(self.request.subject.bytes());
+        // The decision is no longer charged for the request when the notice waits.
+        let targets = self.request.targets.len() * size_of::<TargetProc>();
+        let fixed = fixed
+            .saturating_add(self.request.subject.bytes())
+            .saturating_add(targets);
         steps.chain(reasons).fold(fixed, |sum, info| {
             sum.saturating_add(Size::of_info(info).bytes)
         })
