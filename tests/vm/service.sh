@@ -105,7 +105,7 @@ until_ok in_group
 serves
 
 step "a killed server is started again"
-pkill -KILL -f -- 'peal.toml --supervised'
+pkill -KILL -f -- ' --supervised '
 is_new() { [ "$(main_process)" != "$MAIN" ] && serves; }
 until_ok is_new
 peal audit verify
