@@ -13,7 +13,7 @@ use crate::{
     reload::{self, ReloadableConfig},
     server_signals::{ServerSignal, ServerSignals},
     service_manager::{Manager, ServiceState},
-    successor::{self, Successor, SuccessorCommand},
+    successor::{self, Successor},
     supervisor::{self, ProcessStarter, ServerAccount},
     telemetry::{self, PreparedTelemetry},
     tenant,
@@ -143,8 +143,6 @@ enum ServerHome {
 }
 
 fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
-    // Before an upgrade replaces the file.
-    let successor = SuccessorCommand::of_this_process().context("cannot find this program")?;
     // First, since the environment can choose the configuration.
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
@@ -180,7 +178,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         return if args.check {
             supervisor::check(&account)
         } else {
-            supervisor::supervise(&config, &account, &socket, successor)
+            supervisor::supervise(&config, &account, &socket)
         };
     }
     let name = node::unique("peal");

@@ -43,12 +43,9 @@ pub const USUAL_CACHE: &str = "/var/cache/peal/compiled";
 /// # Errors
 ///
 /// Fails if a directory of the configuration is not the user's, or the server cannot be started.
-pub fn supervise(
-    config: &Config,
-    account: &ServerAccount,
-    socket: &Path,
-    successor: SuccessorCommand,
-) -> Result<ExitCode> {
+pub fn supervise(config: &Config, account: &ServerAccount, socket: &Path) -> Result<ExitCode> {
+    // Before an upgrade replaces the file.
+    let successor = SuccessorCommand::of_this_process().context("cannot find this program")?;
     // The processes of users' modules and compilers lower theirs again.
     process_setup::raise_priority(config.server.priority);
     directories::prepare(config, account, socket)?;
