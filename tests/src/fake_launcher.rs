@@ -2,6 +2,7 @@
 //! this machine, with the launcher's end of its socket in the test. The launcher carries fences,
 //! requests for values and events between the nodes, as Slurm's plugin and Open MPI's daemons do.
 use crate::peal;
+use peal_client::Environment;
 use peal_model::{
     Bytes, DataArray, Event, Info, Infos, IofChannel, Key, KeyName, Nspace, Proc, Range, Rank,
     Status, Text, Value, code, key,
@@ -17,7 +18,7 @@ use std::{
     io::{Read, Write},
     net::Shutdown,
     os::{fd::OwnedFd, unix::net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
@@ -335,7 +336,8 @@ impl Network {
 
 /// Server of a node, and the launcher's end of its socket.
 struct Node {
-    server: Child,
+    /// Server of this launcher alone.
+    server: Option<Child>,
     welcome: ServerWelcome,
     reader: Option<JoinHandle<()>>,
 }
@@ -381,13 +383,33 @@ const OFFERED_BY_OTHERS: [UpcallKind; 6] = [
 impl FakeLauncher {
     /// Starts a server for each node, in `dir`, and says hello to it.
     pub fn start(dir: &Path, nodes: usize, procs_per_node: u32, conduct: Conduct) -> FakeLauncher {
+        FakeLauncher::over(nodes, procs_per_node, conduct, |node, network| {
+            start_node(dir, node, network)
+        })
+    }
+
+    /// Says hello to the servers of the nodes, which listen on these sockets.
+    pub fn at(sockets: &[PathBuf], procs_per_node: u32) -> FakeLauncher {
+        let conduct = Conduct::Proper;
+        FakeLauncher::over(sockets.len(), procs_per_node, conduct, |node, network| {
+            let own = UnixStream::connect(&sockets[node]).unwrap();
+            greet(own, node, network)
+        })
+    }
+
+    fn over(
+        nodes: usize,
+        procs_per_node: u32,
+        conduct: Conduct,
+        start: impl Fn(usize, &Arc<Mutex<Network>>) -> Node,
+    ) -> FakeLauncher {
         let network = Network {
             procs_per_node,
             conduct,
             ..Network::default()
         };
         let network = Arc::new(Mutex::new(network));
-        let nodes = (0..nodes).map(|node| start_node(dir, node, &network));
+        let nodes = (0..nodes).map(|node| start(node, &network));
         FakeLauncher {
             nodes: nodes.collect(),
             network,
@@ -481,6 +503,21 @@ impl FakeLauncher {
         command
     }
 
+    /// Returns the environment of a proc, by which it finds its server.
+    pub fn environment(&self, rank: u32) -> Environment {
+        let node = &self.nodes[(rank / self.procs_per_node) as usize];
+        Environment::from(|name| match name {
+            "PMIX_NAMESPACE" => Some(self.nspace.as_str().into()),
+            "PMIX_RANK" => Some(rank.to_string().into()),
+            name => {
+                let mut variables = node.welcome.environment.iter();
+                let found = variables.find(|variable| variable.name == name);
+                found.map(|variable| variable.value.clone().into())
+            }
+        })
+        .unwrap()
+    }
+
     /// Returns the command for a tool of a node's server.
     pub fn tool(&self, node: usize, program: &Path) -> Command {
         let mut command = command_with_pipes(program);
@@ -541,7 +578,7 @@ impl FakeLauncher {
     #[track_caller]
     pub fn leave(&mut self, node: usize) -> String {
         let _ = self.network().streams[node].shutdown(Shutdown::Both);
-        let server = &mut self.nodes[node].server;
+        let server = self.nodes[node].server.as_mut().unwrap();
         let mut errors = String::new();
         let stderr = server.stderr.as_mut().unwrap();
         stderr.read_to_string(&mut errors).unwrap();
@@ -557,7 +594,9 @@ impl Drop for FakeLauncher {
             let _ = stream.shutdown(Shutdown::Both);
         }
         for node in &mut self.nodes {
-            let _ = node.server.wait();
+            if let Some(server) = &mut node.server {
+                let _ = server.wait();
+            }
             if let Some(reader) = node.reader.take() {
                 let _ = reader.join();
             }
@@ -595,7 +634,7 @@ pub fn server_command(dir: &Path, node: usize) -> Command {
 }
 
 fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
-    let (mut own, theirs) = UnixStream::pair().unwrap();
+    let (own, theirs) = UnixStream::pair().unwrap();
     let mut command = server_command(dir, node);
     command.stdin(Stdio::from(OwnedFd::from(theirs)));
     let conduct = network.lock().unwrap().conduct;
@@ -605,6 +644,16 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
     let server = command.spawn().unwrap();
     // The command holds the other end, which must close when the server ends.
     drop(command);
+    let node = greet(own, node, network);
+    Node {
+        server: Some(server),
+        ..node
+    }
+}
+
+/// Says hello to the server at the other end of a socket, and follows its messages.
+fn greet(mut own: UnixStream, node: usize, network: &Arc<Mutex<Network>>) -> Node {
+    let conduct = network.lock().unwrap().conduct;
     let hello = StubMessage::Hello(StubHello {
         protocol: PROTOCOL,
         release: "test".to_owned(),
@@ -636,7 +685,7 @@ fn start_node(dir: &Path, node: usize, network: &Arc<Mutex<Network>>) -> Node {
         }
     });
     Node {
-        server,
+        server: None,
         welcome,
         reader: Some(reader),
     }

@@ -1,15 +1,18 @@
 //! Handover of `peal serve` to another process of it: the messages, and both ends.
 //!
-//! The process that takes over asks at the admin socket. It has checked its configuration before. The one
+//! The process that goes on asks at the admin socket. It has checked its configuration before. The one
 //! that runs suspends its server and sends its state in parts, each of which is acknowledged, so that the
 //! descriptors of one part are never mixed with those of another. It ends only if the other one has
 //! understood all of it, and goes on otherwise.
 use anyhow::{Context, Result, anyhow, bail};
+use peal_config::UpgradeSettings;
 use peal_frames::{DescriptorStream, FrameLimit, MAX_DESCRIPTORS, MessageWithDescriptors};
-use peal_launcher::HandedHost;
-use peal_model::Nspace;
+use peal_launcher::{EmbeddedHostEnvironment, HandedHost};
+use peal_model::{Event, Info, KeyName, NodeName, Nspace, Range, Status, Value, key};
+use peal_nats::ContinuedMembership;
 use peal_server::{
-    ContinuedServer, HandedServer, Server, SuspensionError, SuspensionLimits,
+    ContinuedServer, ContinuedStubs, HandedServer, HandedStubs, Server, StubHandover, StubService,
+    SuspendedStubs, SuspensionError, SuspensionLimits,
     admin::{self, AdminChannel, AdminJob, AdminReply, AdminRequest, ContinuedFrom},
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -21,15 +24,10 @@ use std::{
         unix::net::UnixStream,
     },
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 use thiserror::Error;
-
-/// Times of the suspension.
-const LIMITS: SuspensionLimits = SuspensionLimits {
-    handshakes: Duration::from_secs(1),
-    work: Duration::from_secs(5),
-};
 
 /// Longest message.
 const LIMIT: FrameLimit = FrameLimit(1 << 20);
@@ -37,14 +35,8 @@ const LIMIT: FrameLimit = FrameLimit(1 << 20);
 /// Bytes of the state in one message.
 const PART: usize = 512 << 10;
 
-/// Largest state, in bytes.
-const MAX_STATE: usize = 4 << 30;
-
 /// Largest number of descriptors.
 const MAX_RECEIVED_DESCRIPTORS: usize = 1 << 20;
-
-/// Time limit of a message.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time since the start of the machine, which is the same for all processes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -76,7 +68,7 @@ enum HandoverMessage {
     Refused(String),
 }
 
-/// Answer of the process that takes over.
+/// Answer of the process that goes on.
 #[derive(Debug, Serialize, Deserialize)]
 enum HandoverAnswer {
     /// The first or next message may come.
@@ -99,6 +91,9 @@ struct HandedProcess {
     server: Vec<u8>,
     host: HandedHost,
     registered: BTreeMap<Nspace, AdminJob>,
+    /// Stubs of other launchers. Their descriptors follow those of the server.
+    #[serde(default)]
+    stubs: HandedStubs,
 }
 
 /// Process that had a server.
@@ -109,7 +104,29 @@ pub struct PreviousProcess {
     suspended: BootTime,
 }
 
+/// Key of the release of the process that goes on with a server.
+const RELEASE: KeyName = KeyName("peal.server.release");
+
+/// Key of the release of the process that had it.
+const PREVIOUS_RELEASE: KeyName = KeyName("peal.server.previous.release");
+
 impl PreviousProcess {
+    /// Returns the event by which handlers learn that this process goes on.
+    pub fn event(&self) -> Event {
+        let release = |key, release: &str| Info::new(key, Value::string(release));
+        Event {
+            code: Status::PEAL_SERVER_CONTINUED,
+            source: None,
+            range: Range::Local,
+            infos: vec![
+                // A default handler has not asked for events of Peal.
+                Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+                release(RELEASE, env!("CARGO_PKG_VERSION")),
+                release(PREVIOUS_RELEASE, &self.version),
+            ],
+        }
+    }
+
     /// Returns the process, for a server that answers from now on.
     pub fn continued_now(self) -> ContinuedFrom {
         let PreviousProcess {
@@ -126,11 +143,15 @@ impl PreviousProcess {
 }
 
 /// Server of another process that this one goes on with.
-pub struct TakenServer {
+pub struct ReceivedServer {
+    /// Place in the cluster, if it is in one.
+    pub membership: Option<ContinuedMembership>,
     /// Server.
     pub server: ContinuedServer,
     /// State of its host environment.
     pub host: HandedHost,
+    /// Stubs of other launchers.
+    pub stubs: ContinuedStubs,
     /// Process that had the server.
     pub from: PreviousProcess,
     /// Jobs that administrators have registered.
@@ -157,7 +178,17 @@ impl From<SuspensionError> for GiveError {
     }
 }
 
-/// Hands a server over to the process at the other end, with the state of its host environment. Then this
+/// Host environments of a server, which are handed over with it.
+pub struct HandedHosts {
+    /// Its own.
+    pub embedded: Arc<EmbeddedHostEnvironment>,
+    /// Those of other launchers.
+    pub stubs: Arc<StubService>,
+    /// Limits of the handover.
+    pub limits: UpgradeSettings,
+}
+
+/// Hands a server over to the process at the other end, with the state of its host environments. Then this
 /// process must end, and its connection with it, by which the other one notices that.
 ///
 /// # Errors
@@ -166,16 +197,16 @@ impl From<SuspensionError> for GiveError {
 pub async fn give(
     server: &mut Server,
     channel: &AdminChannel,
-    host: &impl Fn() -> Result<HandedHost, &'static str>,
+    hosts: &HandedHosts,
     stream: tokio::net::UnixStream,
 ) -> Result<DescriptorStream, GiveError> {
-    let stream = handover_stream(stream.into_std().map_err(anyhow::Error::from)?)?;
+    let stream = stream.into_std().map_err(anyhow::Error::from)?;
+    let stream = handover_stream(stream, &hosts.limits)?;
     // No job is registered or deregistered until the end.
     let registered = channel.hold_registrations().await;
     let begun = BootTime::now();
-    let suspended = server.suspend(LIMITS).await;
-    let state = match suspended {
-        Ok(()) => process_state(server, host, &registered, begun),
+    let mut stubs = match suspended(server, hosts).await {
+        Ok(stubs) => stubs,
         Err(error @ SuspensionError::Lost { .. }) => return Err(error.into()),
         // The server has resumed already.
         Err(error) => {
@@ -184,7 +215,7 @@ pub async fn give(
             return Err(error.into());
         }
     };
-    let given = match state {
+    let given = match process_state(server, hosts, &mut stubs, &registered, begun) {
         Ok((state, descriptors)) => {
             let sent = tokio::task::spawn_blocking(move || send(stream, &state, &descriptors));
             let sent = sent.await;
@@ -196,7 +227,10 @@ pub async fn give(
         }
     };
     match given {
-        Ok(stream) => Ok(stream),
+        Ok(stream) => {
+            stubs.leave().await;
+            Ok(stream)
+        }
         Err(error) => {
             server.resume()?;
             Err(error.into())
@@ -204,18 +238,45 @@ pub async fn give(
     }
 }
 
-/// Returns the state of this process as bytes, and the descriptors of its suspended server.
+/// Suspends a server and the stubs of its launchers.
+async fn suspended(
+    server: &mut Server,
+    hosts: &HandedHosts,
+) -> Result<SuspendedStubs, SuspensionError> {
+    let limits = SuspensionLimits {
+        handshakes: hosts.limits.handshake_timeout,
+        work: hosts.limits.work_timeout,
+    };
+    let held = hosts.stubs.hold(limits.work).await?;
+    server.suspend(limits).await?;
+    let stubs = held.suspend(limits.work).await;
+    if stubs.is_err() {
+        server.resume()?;
+    }
+    stubs
+}
+
+/// Returns the state of this process as bytes, and the descriptors of its suspended server and stubs.
 fn process_state(
     server: &Server,
-    host: &impl Fn() -> Result<HandedHost, &'static str>,
+    hosts: &HandedHosts,
+    stubs: &mut SuspendedStubs,
     registered: &BTreeMap<Nspace, AdminJob>,
     suspended: BootTime,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
-    // The suspended server asks the host environment for nothing more.
-    let host = host().map_err(|what| {
+    // The suspended server asks the host environments for nothing more.
+    let host = hosts.embedded.handed().map_err(|what| {
         anyhow!("{what} cannot be handed over; wait until there are none, or restart the server")
     })?;
-    let HandedServer { state, descriptors } = server.handed()?;
+    let HandedServer {
+        state,
+        mut descriptors,
+    } = server.handed()?;
+    let StubHandover {
+        stubs,
+        descriptors: of_stubs,
+    } = stubs.handed()?;
+    descriptors.extend(of_stubs);
     let process = HandedProcess {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -223,6 +284,7 @@ fn process_state(
         server: state,
         host,
         registered: registered.clone(),
+        stubs,
     };
     Ok((rmp_serde::to_vec_named(&process)?, descriptors))
 }
@@ -239,10 +301,10 @@ async fn refuse(mut stream: DescriptorStream, error: &anyhow::Error) {
     }
 }
 
-fn handover_stream(stream: UnixStream) -> Result<DescriptorStream> {
+fn handover_stream(stream: UnixStream, limits: &UpgradeSettings) -> Result<DescriptorStream> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_read_timeout(Some(limits.transfer_timeout))?;
+    stream.set_write_timeout(Some(limits.transfer_timeout))?;
     Ok(DescriptorStream::new(stream, LIMIT))
 }
 
@@ -275,20 +337,25 @@ fn send(
     }
 }
 
-/// Takes the server at an admin socket over, and waits until its process has ended.
+/// Receives the server at an admin socket, and waits until its process has ended. `node` is the name of this node
+/// in the cluster of the configuration, if it names one.
 ///
 /// # Errors
 ///
 /// Fails if there is none, it cannot be handed over now, or this release cannot continue it. It goes on then.
-pub fn take(socket: &Path) -> Result<TakenServer> {
+pub fn receive_server(
+    socket: &Path,
+    limits: &UpgradeSettings,
+    node: Option<&NodeName>,
+) -> Result<ReceivedServer> {
     let mut answers = admin::request(socket, &AdminRequest::HandOver)?;
     match answers.reply()? {
         AdminReply::HandingOver => {}
         AdminReply::Refused { reason } => bail!("the server refuses: {}", crate::plain(&reason)),
         _ => bail!("the server has another protocol; stop it and start this release"),
     }
-    let mut stream = handover_stream(answers.into_stream())?;
-    let taken = receive(&mut stream);
+    let mut stream = handover_stream(answers.into_stream(), limits)?;
+    let taken = receive(&mut stream, limits.max_state_bytes, node);
     let answer = match &taken {
         Ok(_) => HandoverAnswer::Accepted,
         Err(error) => HandoverAnswer::Refused(crate::error_text(error)),
@@ -302,7 +369,11 @@ pub fn take(socket: &Path) -> Result<TakenServer> {
     Ok(taken)
 }
 
-fn receive(stream: &mut DescriptorStream) -> Result<TakenServer> {
+fn receive(
+    stream: &mut DescriptorStream,
+    max_state: usize,
+    node: Option<&NodeName>,
+) -> Result<ReceivedServer> {
     let mut state = Vec::new();
     let mut received = Vec::new();
     loop {
@@ -323,10 +394,10 @@ fn receive(stream: &mut DescriptorStream) -> Result<TakenServer> {
             }
             HandoverMessage::End => break,
         }
-        if state.len() > MAX_STATE || received.len() > MAX_RECEIVED_DESCRIPTORS {
-            return Err(anyhow!(
-                "the server has more than {MAX_STATE} bytes of state or {MAX_RECEIVED_DESCRIPTORS} descriptors"
-            ));
+        if state.len() > max_state || received.len() > MAX_RECEIVED_DESCRIPTORS {
+            bail!(
+                "the server has more than {max_state} bytes of state (upgrade.max_state_bytes) or {MAX_RECEIVED_DESCRIPTORS} descriptors"
+            );
         }
     }
     let HandedProcess {
@@ -336,13 +407,26 @@ fn receive(stream: &mut DescriptorStream) -> Result<TakenServer> {
         server,
         host,
         registered,
+        stubs,
     } = rmp_serde::from_slice(&state).context("cannot read the state of the server")?;
-    Ok(TakenServer {
-        server: ContinuedServer::read(HandedServer {
-            state: server,
-            descriptors: received,
-        })?,
+    let of_server = received.len().saturating_sub(stubs.descriptors());
+    let of_stubs = received.split_off(of_server);
+    let server = ContinuedServer::read(HandedServer {
+        state: server,
+        descriptors: received,
+    })?;
+    let membership = match (server.membership(), node) {
+        (Some(membership), Some(node)) => Some(membership.read(node)?),
+        (Some(_), None) => bail!(
+            "the running server is in a cluster, and the configuration names none (cluster.credentials); restart the server"
+        ),
+        (None, _) => None,
+    };
+    Ok(ReceivedServer {
+        server,
+        membership,
         host,
+        stubs: ContinuedStubs::read(stubs, of_stubs)?,
         from: PreviousProcess {
             version,
             pid,

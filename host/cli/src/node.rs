@@ -22,8 +22,8 @@ use peal_modules::{
 };
 use peal_nats::SealQueue;
 use peal_server::{
-    ContinuedServer, GuestPools, HandlerRequest, HostRouter, Notices, Server, ServerNetwork,
-    ServerParts, StandaloneChain, metrics::MetricsEndpoint,
+    ContinuedServer, ContinuedStubs, EnteredStubs, GuestPools, HandlerRequest, HostRouter, Notices,
+    Server, ServerNetwork, ServerParts, StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
@@ -73,6 +73,8 @@ pub struct LocalServer {
     pub host: Arc<EmbeddedHostEnvironment>,
     /// Router of upcalls, by which the jobs of other launchers reach their own.
     pub router: Arc<HostRouter>,
+    /// Stubs that another process of the server had.
+    pub stubs: EnteredStubs,
     /// Deployer of the modules.
     pub deployer: Deployer,
     /// Sinks of the log channels.
@@ -388,6 +390,8 @@ pub struct ContinuedNode {
     pub server: ContinuedServer,
     /// State of the host environment.
     pub host: HandedHost,
+    /// Stubs of other launchers.
+    pub stubs: ContinuedStubs,
 }
 
 impl LocalServer {
@@ -415,18 +419,22 @@ impl LocalServer {
             recorder,
             audit,
         } = ground;
-        // Before the connections of their procs.
-        let continued = continued.map(
-            |ContinuedNode {
-                 server,
-                 host: handed,
-             }| {
-                host.continue_from(handed, &server.jobs());
-                server
-            },
-        );
         let recording = audit.clone();
         let router = Arc::new(HostRouter::new(host.clone()));
+        let mut stubs = EnteredStubs::default();
+        // Before the connections of their procs.
+        let continued = match continued {
+            Some(ContinuedNode {
+                server,
+                host: handed,
+                stubs: continued,
+            }) => {
+                host.continue_from(handed, &server.jobs());
+                stubs = continued.enter(&router, &config::stub_settings(config))?;
+                Some(server)
+            }
+            None => None,
+        };
         let parts = ServerParts {
             me,
             host: router.clone(),
@@ -455,6 +463,7 @@ impl LocalServer {
             server,
             host,
             router,
+            stubs,
             deployer,
             sinks,
             store,

@@ -7,7 +7,7 @@ use crate::{
     compiler, config,
     confinement::{self, ServerPeers},
     console,
-    handover::{self, GiveError, PreviousProcess, TakenServer},
+    handover::{self, GiveError, HandedHosts, PreviousProcess, ReceivedServer},
     node::{self, ContinuedNode, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
@@ -22,11 +22,10 @@ use crate::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use peal_config::{Config, Problem, Problems, SettingOverride};
-use peal_launcher::HandedHost;
 use peal_modules::{DeployerProgress, ReloadTrigger, Watch};
 use peal_nats::{SealLimits, SealQueue};
 use peal_server::{
-    Notices, Rendezvous, Server, Serves, StubListener, StubRole, StubService,
+    ContinuedStubs, Notices, Rendezvous, Server, Serves, StubListener, StubService,
     admin::{
         AdminChannel, AdminParts, AdminReply, ModuleCall, ProcessCommand, ReloadReport,
         ServerPhase, SocketClaim, WatcherLimits,
@@ -39,7 +38,6 @@ use std::{
     os::unix::net::UnixStream,
     process::{ExitCode, Stdio},
     sync::Arc,
-    time::Duration,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -50,10 +48,6 @@ use tokio::{
 /// starts the server again after other failures, such as a directory service that does not answer yet; this
 /// one would come again.
 const INVALID_CONFIGURATION: u8 = 78;
-
-/// Time limits of the sinks and of the export of telemetry after a handover. Messages that wait in a store stay
-/// there.
-const HANDOVER_DRAIN: Duration = Duration::from_millis(500);
 
 /// Configuration with an invalid text.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +90,7 @@ pub fn serve_launcher() -> Result<ExitCode> {
             config: ConfigArgs::default(),
         },
         supervised: None,
-        take_over: false,
+        goes_on: false,
         check: false,
     };
     serve_as(args, ServerHome::Launcher(stream.into()))
@@ -193,7 +187,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             format!("cannot join the cluster; user {user} runs the server and must own the key")
         })?;
     }
-    if args.check || args.take_over {
+    if args.check || args.goes_on {
         // Also fills the cache of compiled code, so that the clients of a running server wait less.
         node::check_modules(&readable)?;
     }
@@ -204,18 +198,30 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     node::raise_file_limit();
     // Before anything that the other process holds is touched. It goes on if that fails.
     let taken = args
-        .take_over
-        .then(|| handover::take(&socket))
+        .goes_on
+        .then(|| {
+            let node = cluster.as_ref().map(|cluster| &cluster.node);
+            handover::receive_server(&socket, &config.upgrade, node)
+        })
         .transpose()
-        .with_context(|| format!("cannot take over the server at {}", socket.display()))?;
-    let (continued, registered, from) = match taken {
-        Some(TakenServer {
+        .with_context(|| format!("cannot continue the server at {}", socket.display()))?;
+    let (continued, membership, registered, from) = match taken {
+        Some(ReceivedServer {
             server,
+            membership,
             host,
+            stubs,
             from,
             registered,
-        }) => (Some(ContinuedNode { server, host }), registered, Some(from)),
-        None => (None, BTreeMap::new(), None),
+        }) => {
+            let continued = ContinuedNode {
+                server,
+                host,
+                stubs,
+            };
+            (Some(continued), membership, registered, Some(from))
+        }
+        None => (None, None, BTreeMap::new(), None),
     };
     // The socket is claimed first, so that a second server changes nothing of the first one's.
     let scope = match home {
@@ -227,7 +233,11 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         .socket
         .as_deref()
         .filter(|_| scope == Serves::Session)
-        .map(SocketClaim::new)
+        .map(|path| {
+            let stubs = continued.as_ref().map(|continued| &continued.stubs);
+            let inherited = stubs.and_then(ContinuedStubs::listens_at);
+            SocketClaim::beside_listener(path, inherited)
+        })
         .transpose()?;
     let claim = match home {
         ServerHome::Daemon => SocketClaim::new(&socket)?,
@@ -283,9 +293,10 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let runtime = node::runtime()?;
     let ending = runtime.block_on(async {
         let mut signals = ServerSignals::new().context("cannot listen to signals")?;
-        let (network, cluster) = cluster::network(cluster.zip(seals));
+        let (network, cluster) = cluster::network(cluster.zip(seals), membership);
         let watched = cluster.as_ref().map(|_| prepared.notices());
         let node = LocalServer::start(prepared, &config, network, continued).await?;
+        let told = from.as_ref().map(PreviousProcess::event);
         cluster::show(&node.server.metrics(), cluster.clone());
         if let Some((cluster, watched)) = cluster.as_ref().zip(watched) {
             let observed = ObservedServer {
@@ -339,10 +350,8 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             config::stub_settings(&config),
             channel.job_journal(),
         ));
-        let _stubs = stub_claim
-            .map(|claim| StubListener::start(claim, stubs.clone()))
-            .transpose()?;
-        let launcher = launcher_served(home, stubs)?;
+        let _listener = StubListener::start(stub_claim, &stubs, node.stubs)?;
+        let launcher = launcher_served(home, stubs.clone())?;
         let metrics = node.server.metrics();
         let sources = args.at.config;
         let handle = node.server.handle();
@@ -366,6 +375,9 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
+        if let Some(event) = told {
+            node.server.handle().notify(event);
+        }
         if let Some(console) = console {
             console.keep().context("cannot watch the web console")?;
         }
@@ -376,22 +388,17 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
         }
         let manager = Manager::new();
         manager.notify(ServiceState::Ready);
-        let (host, router, is_in_cluster) = (node.host.clone(), node.router.clone(), sealing.is_some());
-        let handed_host = move || {
-            if router.has_jobs() {
-                Err("jobs of other launchers")
-            } else if is_in_cluster {
-                Err("the place in a cluster")
-            } else {
-                host.handed()
-            }
+        let hosts = HandedHosts {
+            embedded: node.host.clone(),
+            stubs,
+            limits: config.upgrade.clone(),
         };
         let mut server = node.server;
         let handle = server.handle();
         let failure = server.failure();
         let ending = tokio::select! {
             () = launcher => ServeEnd::Wanted,
-            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches, modules), (&manager, upgrader, handed_host)) => ending,
+            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches, modules), (&manager, upgrader, hosts)) => ending,
             () = failure => ServeEnd::Failure,
             never = manager.keep_alive(handle) => match never {},
         };
@@ -410,7 +417,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             // After the server, whose log channels write to the sinks until they end. The process that goes on
             // with the server waits for all of this.
             let deadline = match ending {
-                ServeEnd::HandedOver => config.server.drain_timeout.min(HANDOVER_DRAIN),
+                ServeEnd::HandedOver => config.server.drain_timeout.min(config.upgrade.drain_timeout),
                 ServeEnd::Wanted | ServeEnd::Failure => config.server.drain_timeout,
             };
             node::close_sinks(node.sinks, deadline).await;
@@ -418,7 +425,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
             match ending {
                 ServeEnd::HandedOver => {
                     // What is not exported in time is lost, as when the collector is away.
-                    let _ = tokio::time::timeout(HANDOVER_DRAIN, telemetry::finish(exporter)).await;
+                    let _ = tokio::time::timeout(config.upgrade.drain_timeout, telemetry::finish(exporter)).await;
                 }
                 ServeEnd::Wanted | ServeEnd::Failure => telemetry::finish(exporter).await,
             }
@@ -478,7 +485,7 @@ fn launcher_served(
     let mut task = JoinSet::new();
     if let Some(stream) = stream {
         // The service traces why it ended.
-        task.spawn(async move { drop(stubs.serve(stream, StubRole::Owner).await) });
+        task.spawn(async move { drop(stubs.serve_owner(stream).await) });
     }
     Ok(async move {
         // Without a launcher there is nothing to wait for.
@@ -518,11 +525,7 @@ async fn supervise(
         ConfigWatches,
         Option<ServedModules>,
     ),
-    (manager, upgrader, handed_host): (
-        &Manager,
-        Option<ProcessStarter>,
-        impl Fn() -> Result<HandedHost, &'static str>,
-    ),
+    (manager, upgrader, hosts): (&Manager, Option<ProcessStarter>, HandedHosts),
 ) -> ServeEnd {
     let mut draining = false;
     let mut upgrade = None;
@@ -582,7 +585,7 @@ async fn supervise(
                 manager.notify(ServiceState::Draining);
             }
             ProcessCommand::HandOver(stream) => {
-                match handover::give(server, channel, &handed_host, stream).await {
+                match handover::give(server, channel, &hosts, stream).await {
                     Ok(connection) => {
                         crate::print_line("another process goes on with the server");
                         if let Some(successor) = upgrade.take() {

@@ -23,7 +23,7 @@ use std::{
 use tokio::{io::AsyncReadExt, sync::oneshot};
 
 /// Option by which a server goes on with the running one.
-const TAKE_OVER: &str = "--take-over";
+const CONTINUE: &str = "--continue";
 
 /// Command of the process that goes on with the server of this one.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl SuccessorCommand {
         let arguments = std::env::args_os().skip(1);
         Ok(SuccessorCommand {
             program: std::env::current_exe()?,
-            arguments: arguments.filter(|argument| argument != TAKE_OVER).collect(),
+            arguments: arguments.filter(|argument| argument != CONTINUE).collect(),
         })
     }
 
@@ -74,8 +74,8 @@ impl SuccessorCommand {
         let arguments = arguments.into_iter().skip(1);
         let mut command = Command::new(OsString::from_vec(program));
         command
-            .args(arguments.filter(|argument| argument != TAKE_OVER))
-            .arg(TAKE_OVER)
+            .args(arguments.filter(|argument| argument != CONTINUE))
+            .arg(CONTINUE)
             .env_clear()
             .current_dir(about.join("cwd"))
             .stdin(Stdio::null());
@@ -110,7 +110,7 @@ impl SuccessorCommand {
             UnixStream::pair().context("cannot make a pair of sockets")?;
         let child = Command::new(&self.program)
             .args(&self.arguments)
-            .arg(TAKE_OVER)
+            .arg(CONTINUE)
             .stdin(OwnedFd::from(child_end))
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;

@@ -1,5 +1,6 @@
 //! Messages that wait at their sender, because another server has no room for them.
 use peal_core::server::{InterServerMessage, MissedEvents};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Messages of one server to another, in order.
@@ -7,7 +8,7 @@ use std::collections::VecDeque;
 /// Events are kept up to a limit and counted beyond it. Other messages are kept in any case: each
 /// answers a request that a proc waits for, or asks for one, so there are at most as many as the
 /// limits of requests allow.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Backlog {
     waiting: VecDeque<InterServerMessage>,
     bytes: usize,

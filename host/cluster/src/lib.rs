@@ -8,6 +8,7 @@ mod asks;
 mod backlog;
 mod deployment;
 mod frame;
+mod handed;
 mod in_process;
 mod link;
 mod links;
@@ -35,6 +36,7 @@ pub use deployment::{
     canary_nodes,
 };
 pub use frame::{FrameContents, FrameRefusal, MessagePart, ServerFrame};
+pub use handed::{ContinuedMembership, HandedMembership, HandedMembershipError};
 pub use in_process::InProcessNetwork;
 pub use links::{LinkOutput, LinkSettings, Links, MisdirectedFrame};
 pub use liveness::{HeardServers, Liveness, LivenessSettings};

@@ -4,6 +4,7 @@ use crate::{
     SentMessages, WindowFull, retry::Retry, sent::SentPart,
 };
 use peal_core::MonotonicTime;
+use serde::{Deserialize, Serialize};
 use std::{mem, sync::Arc};
 
 /// Maximum number of requests for missing parts that are answered within the time after which a peer
@@ -22,7 +23,7 @@ pub(crate) enum LinkEvent {
 }
 
 /// Readiness of this server for the messages of a peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Intake {
     Open,
     /// Messages that arrive are kept within their limits and not acknowledged.
@@ -30,7 +31,7 @@ enum Intake {
 }
 
 /// Message of which parts have been taken.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum PartialMessage {
     Kept(Vec<u8>),
     /// It is too long. Its bytes are only counted.
@@ -44,14 +45,14 @@ impl Default for PartialMessage {
 }
 
 /// Answered requests for missing parts, since a time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct AnsweredRequests {
     since: MonotonicTime,
     count: u32,
 }
 
 /// The link with one peer.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PeerLink {
     sent: SentMessages,
     received: ReceivedMessages,

@@ -4,6 +4,7 @@ use crate::{
     link::{LinkEvent, PeerLink},
 };
 use peal_core::{MonotonicTime, group::ServerId};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -12,7 +13,7 @@ use std::{
 use thiserror::Error;
 
 /// Limits and times of links.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LinkSettings {
     /// Maximum bytes of a message in one frame. Longer messages are cut into parts.
     pub max_part_bytes: usize,
@@ -58,7 +59,7 @@ impl Default for LinkSettings {
 }
 
 /// Result of a call of [`Links`].
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum LinkOutput {
     /// A frame for the network.
     Transmit(ServerFrame),
@@ -90,7 +91,7 @@ pub enum MisdirectedFrame {
 }
 
 /// The links of one server with all others.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Links {
     me: ServerId,
     settings: LinkSettings,

@@ -1,13 +1,14 @@
 //! Which servers are heard of, and which are to be declared gone.
 use crate::Membership;
 use peal_core::{MonotonicTime, group::ServerId};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 /// Times of the liveness of servers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LivenessSettings {
     /// Time between two beats of a server.
     pub beat_each: Duration,
@@ -44,7 +45,7 @@ impl Default for LivenessSettings {
 }
 
 /// Servers whose beats a server hears.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HeardServers {
     /// All other servers of the cluster.
     All,
@@ -53,7 +54,7 @@ pub enum HeardServers {
 }
 
 /// The connection of this server to the network.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum NetworkConnection {
     Lost,
     /// Connected since this time.
@@ -66,7 +67,7 @@ enum NetworkConnection {
 /// observer that is heard of, and all observers by any other server. Nobody declares anybody gone while it
 /// is not connected to the network or has missed beats, or shortly after: what it has not heard then says
 /// nothing about others.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Liveness {
     me: ServerId,
     settings: LivenessSettings,

@@ -102,7 +102,7 @@ pub enum RecordRefusal {
 }
 
 /// A server of the cluster.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClusterMember {
     /// Its node.
     pub node: NodeName,
@@ -113,7 +113,7 @@ pub struct ClusterMember {
 /// The servers of a cluster at one position of its sequence. All servers that have applied the records
 /// up to a position have the same membership, also if they never saw records whose writers have written
 /// later ones.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Membership {
     last: RecordPosition,
     /// Position from which on all records up to the last were seen.
@@ -127,7 +127,7 @@ pub struct Membership {
 }
 
 /// Decision that the server of a node is gone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Verdict {
     writer: NodeName,
     of: ServerId,

@@ -6,6 +6,7 @@ use crate::{
 use peal_core::{group::ServerId, server::InterServerMessage};
 use peal_frames::CodecError;
 use peal_model::NodeName;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -32,7 +33,7 @@ pub enum ClusterOutput {
 }
 
 /// Something for the server: a call of [`JoinedServer`](crate::JoinedServer).
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum ServerNotice {
     /// Its number.
     Enrolled(ServerId),

@@ -3,10 +3,11 @@ use crate::{
     MessageRange, MessageSeq, StreamLimits,
     sent::{SentPart, StreamSize},
 };
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Parts of one sender's messages at their receiver.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ReceivedMessages {
     /// The last part that was taken in order.
     passed: MessageSeq,

@@ -1,12 +1,13 @@
 //! Times of something that is done again until it has succeeded.
 use peal_core::MonotonicTime;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Least wait, so that time passes between two repetitions.
 const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// Repetition with growing waits.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Retry {
     /// The next time, while it goes on.
     at: Option<MonotonicTime>,

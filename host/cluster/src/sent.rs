@@ -33,7 +33,7 @@ pub struct MessageRange {
 }
 
 /// Limits of the parts that one end of a link keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StreamLimits {
     /// Maximum number of parts.
     pub max_messages: usize,
@@ -67,7 +67,7 @@ pub struct WindowFull {
 }
 
 /// Messages for one receiver that the sender keeps, cut into parts.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct SentMessages {
     last: MessageSeq,
     /// The last parts, the newest at the end.
@@ -80,7 +80,7 @@ pub struct SentMessages {
 }
 
 /// Part of a message that was sent.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SentPart {
     /// Place of the part in its message.
     pub part: MessagePart,

@@ -11,6 +11,7 @@ use peal_core::{
 };
 use peal_frames::FrameLimit;
 use peal_model::{Event, NodeName};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -42,9 +43,10 @@ impl Default for ClusterServerSettings {
 }
 
 /// Connection of the server to the network.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum NetworkPhase {
     /// The network is not reached.
+    #[default]
     Away,
     /// The sequence is being read.
     Reading,
@@ -53,7 +55,7 @@ enum NetworkPhase {
 }
 
 /// Place of this server in the cluster.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Enrollment {
     /// It has none.
     Outside,
@@ -75,7 +77,7 @@ enum OtherServers {
 }
 
 /// State of a server that is a member.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct MemberState {
     id: ServerId,
     links: Links,
@@ -92,7 +94,7 @@ struct MemberState {
 }
 
 /// Records of this server in the sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum OwnRecords {
     Kept,
     /// Something was stored under the name of this node that is no record. The network keeps a number of
@@ -101,16 +103,50 @@ enum OwnRecords {
 }
 
 /// One server of a cluster.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ClusterServer {
     node: NodeName,
     joining: JoiningServer,
+    #[serde(skip)]
     settings: ClusterServerSettings,
     membership: Membership,
+    #[serde(skip)]
     phase: NetworkPhase,
     enrollment: Enrollment,
     own_records: OwnRecords,
+    #[serde(with = "notices")]
     outputs: VecDeque<PendingOutput>,
+}
+
+/// Form of the outputs that were not taken: the notices for the server. All others are made anew, as after a lost
+/// connection.
+mod notices {
+    use super::PendingOutput;
+    use crate::{ClusterOutput, ServerNotice};
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::collections::VecDeque;
+
+    pub(super) fn serialize<S: Serializer>(
+        outputs: &VecDeque<PendingOutput>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let notices: Vec<&ServerNotice> = outputs
+            .iter()
+            .filter_map(|output| match output {
+                PendingOutput::Whole(ClusterOutput::Tell(notice)) => Some(notice),
+                PendingOutput::Whole(_) | PendingOutput::Frame(_) => None,
+            })
+            .collect();
+        serializer.collect_seq(notices)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<VecDeque<PendingOutput>, D::Error> {
+        let notices: Vec<ServerNotice> = Vec::deserialize(deserializer)?;
+        let tell = |notice| PendingOutput::Whole(ClusterOutput::Tell(notice));
+        Ok(notices.into_iter().map(tell).collect())
+    }
 }
 
 /// Result of a call that was not taken yet.
@@ -138,6 +174,30 @@ impl ClusterServer {
             own_records: OwnRecords::Kept,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Goes on as the server of another process of this node, which it was before it was encoded. The network is
+    /// not reached yet. The limits of links stay until the next join.
+    pub fn continued(mut self, settings: ClusterServerSettings) -> ClusterServer {
+        self.settings = settings;
+        self.disconnected();
+        if let Enrollment::Member(member) = &self.enrollment {
+            // The connection of this process hears nobody yet.
+            let heard = member.heard.clone();
+            self.outputs
+                .extend(heard.map(|heard| PendingOutput::Whole(ClusterOutput::Hear(heard))));
+        }
+        self
+    }
+
+    /// Returns the node of the server.
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// Returns the data with which it joins.
+    pub fn joining(&self) -> &JoiningServer {
+        &self.joining
     }
 
     /// Notes that the network is reached. All records that follow [`ClusterServer::position`] come

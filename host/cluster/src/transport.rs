@@ -1,4 +1,5 @@
 //! Interfaces between a server and the network on which it meets others.
+use crate::{HandedMembership, HandedMembershipError};
 use peal_core::{group::ServerId, server::InterServerMessage, user_scope::UserScope};
 use peal_model::{Event, NodeName};
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,22 @@ pub trait ServerTransport: Send + Sync + 'static {
 
     /// Leaves the network. The others have learned that when the future ends; it need not be polled.
     fn leave(&self) -> LeaveFuture;
+
+    /// Passes nothing more on to the server, until [`ServerTransport::release`].
+    fn hold(&self) {}
+
+    /// Passes on what has come meanwhile, and further messages.
+    fn release(&self) {}
+
+    /// Returns the place of the server on the network, which passes nothing on, for another process of the server.
+    /// Networks within one process have none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be encoded.
+    fn handed(&self) -> Result<Option<HandedMembership>, HandedMembershipError> {
+        Ok(None)
+    }
 }
 
 /// A server as its network sees it.

@@ -60,7 +60,7 @@ pub use saved::{recalled, saved};
 pub use settings::{
     Admin, Audit, ClusterSettings, Config, Confinement, Console, Deploy, Events, Identity,
     JobControl, JobSupplied, Log, Metrics, Modules, Policy, Registry, Run, Sandbox, Server, Store,
-    Telemetry, Tenant, Tools, Trace,
+    Telemetry, Tenant, Tools, Trace, UpgradeSettings,
 };
 pub use shares::SystemResources;
 pub use signing::{KeyId, SignerKeyError, TrustedKey};

@@ -220,6 +220,21 @@ settings! {
         drain_timeout "server.drain_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
     }
 
+    /// Handover of the server to another process (`peal upgrade`), for which requests wait.
+    "upgrade" upgrade: UpgradeSettings {
+        /// Time that clients have which are connecting, in milliseconds. Later ones are disconnected.
+        handshake_timeout "upgrade.handshake_timeout_ms": Duration = Duration::from_secs(1), Millis(0, DAY), "2000";
+        /// Time that requests and chains of handlers have which are under way, in milliseconds. If some take
+        /// longer, the old process goes on.
+        work_timeout "upgrade.work_timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "10000";
+        /// Time limit of each message between the two processes, in milliseconds.
+        transfer_timeout "upgrade.transfer_timeout_ms": Duration = Duration::from_secs(30), Millis(1, DAY), "10000";
+        /// Time that the old process has for pending output of log channels and telemetry, in milliseconds.
+        drain_timeout "upgrade.drain_timeout_ms": Duration = Duration::from_millis(500), Millis(0, DAY), "100";
+        /// Maximum size of the state that the new process takes, in bytes.
+        max_state_bytes "upgrade.max_state_bytes": usize = 4096 * MIB, Number(1, TIB), "1073741824";
+    }
+
     /// Retained events: events kept for recipients that have not received them yet.
     "events" events: Events {
         /// Number of environment events in the event ring, which holds the latest ones for late

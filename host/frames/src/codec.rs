@@ -120,7 +120,7 @@ impl MessageDecoder {
     ///
     /// Fails if a frame is too long or has no valid message. The stream is then of no use any more.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CodecError> {
-        let open = self.buffer.get(self.taken..).unwrap_or_default();
+        let open = self.undecoded();
         let Some((header, rest)) = open.split_first_chunk::<HEADER>() else {
             return Ok(None);
         };
@@ -138,8 +138,13 @@ impl MessageDecoder {
         Ok(Some(message))
     }
 
+    /// Returns the bytes that were added and not decoded.
+    pub fn undecoded(&self) -> &[u8] {
+        self.buffer.get(self.taken..).unwrap_or_default()
+    }
+
     /// Returns the number of bytes of a message that has not come completely.
     pub fn pending(&self) -> usize {
-        self.buffer.len().saturating_sub(self.taken)
+        self.undecoded().len()
     }
 }

@@ -25,7 +25,7 @@ pub fn encode_state(state: &ServerState) -> Result<Vec<u8>, StateEncodeError> {
 }
 
 /// Decodes a state that another process of the server had. It has the usual settings until
-/// [`ServerState::taken_over`].
+/// [`ServerState::continued`].
 ///
 /// # Errors
 ///

@@ -85,7 +85,7 @@ fn state_of_form_one_is_continued() {
         fs::write(FORM_1, encode_state(&stage.server).unwrap()).unwrap();
     }
     let read = decode_state(&fs::read(FORM_1).unwrap()).unwrap();
-    stage.server = read.taken_over(StateSettings::default());
+    stage.server = read.continued(StateSettings::default());
     assert_eq!(stage.server.counts(), counts);
     assert_eq!((counts.jobs, counts.peers, counts.monitors), (1, 3, 1));
     // The value that the third one waits for comes, and the others join the fence of the second one.

@@ -1,5 +1,6 @@
 //! The last output of procs, for pulls that begin later.
 use peal_model::{IofChannel, Nspace, Proc};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Maximum size of all streams together, in bytes. When it is reached, new output of a stream
@@ -10,21 +11,43 @@ const MAX_BACKLOG_BYTES: usize = 16 << 20;
 type Source = (Proc, u16);
 
 /// State of a stream: more output can follow, or the stream has ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 enum Flow {
     #[default]
     Open,
     Ended,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct StreamBacklog {
+    #[serde(with = "kept_bytes")]
     last: VecDeque<u8>,
     flow: Flow,
 }
 
+/// Form of kept bytes: a number for each would take several times as long to read.
+mod kept_bytes {
+    use serde::{Deserializer, Serializer};
+    use std::collections::VecDeque;
+
+    pub(super) fn serialize<S: Serializer>(
+        kept: &VecDeque<u8>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        serde_bytes::serialize(&bytes, serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<VecDeque<u8>, D::Error> {
+        let bytes: Vec<u8> = serde_bytes::deserialize(deserializer)?;
+        Ok(bytes.into())
+    }
+}
+
 /// The last output of the streams of all running jobs. Streams without output take no memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct OutputBacklog {
     /// Jobs whose logged lines are kept.
     jobs: BTreeSet<Nspace>,

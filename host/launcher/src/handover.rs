@@ -1,5 +1,5 @@
 //! State of the host environment that another process of `peal serve` continues.
-use super::{EmbeddedHostEnvironment, cleanup::HandedCleanups};
+use super::{EmbeddedHostEnvironment, cleanup::HandedCleanups, pulls::PullTable};
 use peal_core::job::JobSpec;
 use peal_model::Nspace;
 use peal_server::admin::JobRegistrar;
@@ -12,6 +12,8 @@ pub struct HandedHost {
     /// Time since the registration of each job.
     elapsed: BTreeMap<Nspace, Duration>,
     cleanups: HandedCleanups,
+    #[serde(default)]
+    pulls: PullTable,
 }
 
 impl EmbeddedHostEnvironment {
@@ -21,12 +23,10 @@ impl EmbeddedHostEnvironment {
     ///
     /// Returns a kind of state that no other process can continue.
     pub fn handed(&self) -> Result<HandedHost, &'static str> {
-        if !self.pulls.is_empty() {
-            return Err("pulls of output");
-        }
         Ok(HandedHost {
             elapsed: self.table.elapsed_times(),
             cleanups: self.cleanups.handed()?,
+            pulls: self.pulls.handed(),
         })
     }
 
@@ -35,5 +35,6 @@ impl EmbeddedHostEnvironment {
         jobs.iter().for_each(|job| self.adopt(job));
         self.table.set_elapsed_times(&handed.elapsed);
         self.cleanups.restore(handed.cleanups);
+        self.pulls.restore(handed.pulls);
     }
 }

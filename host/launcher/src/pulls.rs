@@ -5,6 +5,7 @@ use peal_model::{
 };
 use peal_server::{Puller, ServerHandle, StreamPull};
 use peal_wire::IofOutput;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -64,14 +65,15 @@ fn is_selected_by(pull: &StreamPull, source: &Proc, channel: IofChannel) -> bool
         && pull.sources.iter().any(is_meant)
 }
 
-#[derive(Default, Debug)]
-struct Inner {
+/// Pulls, and the output that later ones get.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+pub(super) struct PullTable {
     pulls: BTreeMap<u64, StreamPull>,
     last: u64,
     backlog: OutputBacklog,
 }
 
-impl Inner {
+impl PullTable {
     /// Returns the pullers of a stream.
     fn pullers(&self, source: &Proc, channel: IofChannel) -> Vec<Puller> {
         let pulls = self.pulls.values();
@@ -96,7 +98,7 @@ impl Inner {
 
 /// Pulls of the output of the host environment's procs.
 #[derive(Debug, Default)]
-pub(super) struct Pulls(Mutex<Inner>);
+pub(super) struct Pulls(Mutex<PullTable>);
 
 impl Pulls {
     /// Begins a pull. Returns its handle. Kept output is passed to `late`, at most `most` bytes of
@@ -207,12 +209,17 @@ impl Pulls {
         inner.pullers(source, channel)
     }
 
-    /// Returns true if there is no pull.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().pulls.is_empty()
+    /// Returns all pulls, for another process of the server.
+    pub(super) fn handed(&self) -> PullTable {
+        self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    /// Goes on with the pulls of another process of the server.
+    pub(super) fn restore(&self, handed: PullTable) {
+        *self.lock() = handed;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PullTable> {
         // No code panics halfway through a change under this lock, so poisoned data are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

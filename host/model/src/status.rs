@@ -33,12 +33,14 @@ impl Status {
     pub const PEAL_MODULE_QUARANTINED: Status = Status(-1_000_103);
     /// Event code, for the requester: an accepted job-control request has ended; Peal's own.
     pub const PEAL_JOB_CONTROL_ENDED: Status = Status(-1_000_104);
+    /// Event code: another process, such as one of a newer release, goes on with the server; Peal's own.
+    pub const PEAL_SERVER_CONTINUED: Status = Status(-1_000_105);
     /// Status of a handler that used up its fuel; Peal's own.
     pub const PEAL_ERR_MODULE_FUEL: Status = Status(-1_000_007);
     /// Status of a handler that was not called because it is quarantined; Peal's own.
     pub const PEAL_ERR_MODULE_QUARANTINED: Status = Status(-1_000_008);
 
-    const PEAL_NAMES: [(Status, &'static str); 12] = [
+    const PEAL_NAMES: [(Status, &'static str); 13] = [
         (Status::PEAL_JOB_CONTROL_ENDED, "PEAL_JOB_CONTROL_ENDED"),
         (Status::PEAL_ERR_MODULE_TRAPPED, "PEAL_ERR_MODULE_TRAPPED"),
         (Status::PEAL_ERR_MODULE_TIMEOUT, "PEAL_ERR_MODULE_TIMEOUT"),
@@ -55,6 +57,7 @@ impl Status {
         (Status::PEAL_MODULES_DEPLOYED, "PEAL_MODULES_DEPLOYED"),
         (Status::PEAL_MODULES_REFUSED, "PEAL_MODULES_REFUSED"),
         (Status::PEAL_MODULE_QUARANTINED, "PEAL_MODULE_QUARANTINED"),
+        (Status::PEAL_SERVER_CONTINUED, "PEAL_SERVER_CONTINUED"),
         (Status::PEAL_ERR_MODULE_FUEL, "PEAL_ERR_MODULE_FUEL"),
         (
             Status::PEAL_ERR_MODULE_QUARANTINED,

@@ -68,9 +68,9 @@ pub use members::read_members;
 pub use network::NatsNetwork;
 pub use peal_cluster::{
     AbandonedRollout, AskFailure, ClusterMember, ClusterModule, ClusterModuleSet,
-    ClusterServerSettings, DeployedSet, DeploymentRecord, MAX_SET_MODULES, Membership, NodeReport,
-    ObjectId, ProposalError, RolloutStage, RolloutTerms, SealCounts, SealLimits, SetAnswer,
-    SetError, SetNumber, SetProposal, SetRollout, TrailSeal,
+    ClusterServerSettings, ContinuedMembership, DeployedSet, DeploymentRecord, MAX_SET_MODULES,
+    Membership, NodeReport, ObjectId, ProposalError, RolloutStage, RolloutTerms, SealCounts,
+    SealLimits, SetAnswer, SetError, SetNumber, SetProposal, SetRollout, TrailSeal,
 };
 pub use permissions::{NodeKind, SubjectPermissions};
 pub use records::RecordReadError;

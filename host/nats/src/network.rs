@@ -13,9 +13,10 @@ use crate::{
 use async_nats::{Event, Message, Subscriber};
 use futures_util::{FutureExt, Stream, StreamExt, stream::SelectAll};
 use peal_cluster::{
-    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
-    JoinedServer, JoiningServer, LeaveFuture, ProtocolVersion, RefusedSender, ServerKind,
-    ServerNetwork, ServerNotice, ServerTransport,
+    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, ContinuedMembership,
+    HandedMembership, HandedMembershipError, HeardServers, JoinedServer, JoiningServer,
+    LeaveFuture, ProtocolVersion, RefusedSender, ServerKind, ServerNetwork, ServerNotice,
+    ServerTransport,
 };
 use peal_core::{
     MonotonicTime, group::ServerId, server::InterServerMessage, user_scope::UserScope,
@@ -70,6 +71,8 @@ pub struct NatsNetwork {
     view: ClusterView,
     seals: Option<SealQueue>,
     service: NodeServiceSlot,
+    /// Server of another process, until this one goes on with it.
+    continued: Mutex<Option<ContinuedMembership>>,
 }
 
 impl NatsNetwork {
@@ -91,6 +94,16 @@ impl NatsNetwork {
             view: ClusterView::default(),
             seals: None,
             service: NodeServiceSlot::default(),
+            continued: Mutex::default(),
+        }
+    }
+
+    /// Goes on with the place of another process of this node.
+    pub fn continuing(self, continued: ContinuedMembership) -> NatsNetwork {
+        NatsNetwork {
+            run: continued.run(),
+            continued: Mutex::new(Some(continued)),
+            ..self
         }
     }
 
@@ -127,9 +140,19 @@ pub(crate) struct Shared {
     state: Mutex<ClusterServer>,
     obstacle: Mutex<Option<Obstacle>>,
     started: Instant,
+    /// Passage of the outputs of the state.
+    passage: Mutex<OutputPassage>,
     /// Signals outputs of the state to the task.
     wake: Notify,
     left: watch::Sender<LeavePhase>,
+}
+
+/// Passage of the outputs of a server's state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OutputPassage {
+    Open,
+    /// They wait in the state.
+    Held,
 }
 
 /// Reason for which a server does not meet others.
@@ -221,6 +244,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn passage(&self) -> MutexGuard<'_, OutputPassage> {
+        // No code panics while it holds the lock.
+        self.passage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn now(&self) -> MonotonicTime {
         MonotonicTime::default() + self.started.elapsed()
     }
@@ -246,14 +274,26 @@ impl ServerNetwork for NatsNetwork {
             max_waiting_event_bytes: server.max_server_inbox_bytes(),
             ..self.settings
         };
+        let continued = self.continued.lock();
+        let continued = continued.unwrap_or_else(PoisonError::into_inner).take();
+        let started = Instant::now();
+        let (state, started) = match continued {
+            Some(continued) => {
+                let clock = Duration::from_millis(continued.clock.0);
+                let state = continued.server(settings);
+                // The clock began after the machine, so that this time exists.
+                (state, started.checked_sub(clock).unwrap_or(started))
+            }
+            None => {
+                let node = self.access.node.clone();
+                (ClusterServer::new(node, joining, settings), started)
+            }
+        };
         let shared = Arc::new(Shared {
-            state: Mutex::new(ClusterServer::new(
-                self.access.node.clone(),
-                joining,
-                settings,
-            )),
+            state: Mutex::new(state),
             obstacle: Mutex::new(Some(Obstacle::Away("no connection yet".to_owned()))),
-            started: Instant::now(),
+            started,
+            passage: Mutex::new(OutputPassage::Open),
             wake: Notify::new(),
             left: watch::Sender::new(LeavePhase::Member),
         });
@@ -298,6 +338,19 @@ impl ServerTransport for NatsTransport {
 
     fn room(&self, of: ServerId) {
         self.shared.change(|state, now| state.room(of, now));
+    }
+
+    fn hold(&self) {
+        *self.shared.passage() = OutputPassage::Held;
+    }
+
+    fn release(&self) {
+        *self.shared.passage() = OutputPassage::Open;
+        self.shared.wake.notify_one();
+    }
+
+    fn handed(&self) -> Result<Option<HandedMembership>, HandedMembershipError> {
+        HandedMembership::of(&self.shared.state(), self.shared.now()).map(Some)
     }
 
     fn leave(&self) -> LeaveFuture {
@@ -653,8 +706,7 @@ impl NetworkTask {
     /// Carries out the results of the state in their order.
     async fn carry_out(&self, session: &mut Session) {
         loop {
-            let output = self.shared.state().next_output();
-            let Some(output) = output else {
+            let Some(output) = self.next_output() else {
                 return;
             };
             match output {
@@ -672,8 +724,25 @@ impl NetworkTask {
                 }
                 ClusterOutput::Write(record) => session.writer.write(record),
                 ClusterOutput::Hear(servers) => self.hear(session, &servers).await,
-                ClusterOutput::Tell(notice) => self.tell(notice),
+                // The server was told.
+                ClusterOutput::Tell(_) => {}
                 ClusterOutput::Warn(warning) => self.warn(&warning),
+            }
+        }
+    }
+
+    /// Returns the next result of the state, unless results are held.
+    fn next_output(&self) -> Option<ClusterOutput> {
+        // Until the server was told: after a hold it is told of nothing.
+        let passage = self.shared.passage();
+        loop {
+            if *passage == OutputPassage::Held {
+                return None;
+            }
+            let output = self.shared.state().next_output();
+            match output? {
+                ClusterOutput::Tell(notice) => self.tell(notice),
+                output => return Some(output),
             }
         }
     }

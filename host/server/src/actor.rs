@@ -65,6 +65,8 @@ pub(crate) struct Actor {
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
     /// Number of answers of other parties that have not come.
     pub(crate) open_answers: Arc<AtomicUsize>,
+    /// Number of those that another process of the server can await in the place of this one.
+    pub(crate) open_answers_over_nodes: Arc<AtomicUsize>,
     /// True while all connections are suspended.
     pub(crate) is_suspended: bool,
     pub(crate) heartbeats: HeartbeatTable,

@@ -2,15 +2,16 @@
 //! module.
 use crate::other_servers::OtherServers;
 use peal_core::{
-    group::GroupOperation,
+    group::{GroupKey, GroupOperation},
     job_control::{Cleanup, ControlOverNodes, ControlResult, JobControl, NotDone},
-    server::Purpose,
+    server::{FenceId, Purpose},
     supported::Supported,
 };
 use peal_model::{
     App, Bytes, Event, Info, IofChannel, Key, Kval, LogRequest, Nspace, Pdata, Proc, Query,
     ResourceUnit, Status, Text, UserIdentity, code,
 };
+use serde::{Deserialize, Serialize};
 use std::{future::Future, pin::Pin, sync::Arc};
 
 /// Result of an upcall, which may take any time. An error status goes to the requester unchanged.
@@ -75,6 +76,50 @@ pub enum EventHandling {
     ByHost,
     /// The site's handlers, which belong to the resource manager, must handle the event.
     BySite,
+}
+
+/// Upcall that waits for servers of other nodes, and so may take any time. Another process of the server can
+/// await its answer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum UpcallOverNodes {
+    /// A gathering for a fence.
+    Gather(FenceId),
+    /// An operation on a group.
+    Group {
+        /// The group.
+        key: GroupKey,
+        /// The operation.
+        operation: GroupOperation,
+    },
+    /// The request of a proc's values.
+    DirectModex(Proc),
+}
+
+/// Answer to an upcall that the previous process of this server has made.
+pub enum ContinuedAnswer {
+    /// The answer of [`HostEnvironment::gather`].
+    Gathered {
+        /// The fence.
+        id: FenceId,
+        /// The answer.
+        answer: UpcallFuture<'static, Bytes>,
+    },
+    /// The answer of [`HostEnvironment::group`].
+    Group {
+        /// The group.
+        key: GroupKey,
+        /// The operation.
+        operation: GroupOperation,
+        /// The answer.
+        answer: UpcallFuture<'static, Vec<Info>>,
+    },
+    /// The answer of [`HostEnvironment::direct_modex`].
+    Values {
+        /// The proc.
+        proc: Proc,
+        /// The answer.
+        answer: UpcallFuture<'static, Bytes>,
+    },
 }
 
 /// Host environment: the services for the procs of its jobs. Upcalls that are not implemented
@@ -172,6 +217,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// other nodes.
     fn gather(
         &self,
+        id: FenceId,
         purpose: Purpose,
         procs: Vec<Proc>,
         contribution: Bytes,
@@ -184,8 +230,8 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// the other in any order. Only called for groups with procs on other nodes.
     fn group(
         &self,
+        key: GroupKey,
         operation: GroupOperation,
-        group: Text,
         procs: Vec<Proc>,
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
@@ -196,6 +242,28 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// [`crate::ServerHandle::modex`] returned there.
     fn direct_modex(&self, proc: Proc) -> UpcallFuture<'_, Bytes> {
         unsupported()
+    }
+
+    /// Returns the number of upcalls whose answers another process of the server can await.
+    fn upcalls_over_nodes(&self) -> usize {
+        0
+    }
+
+    /// Returns the number of callers of [`crate::ServerHandle::modex`] that would call another process of the
+    /// server again.
+    fn values_requested(&self) -> usize {
+        0
+    }
+
+    /// Keeps further answers of other parties back, until [`HostEnvironment::release_answers`].
+    fn hold_answers(&self) {}
+
+    /// Passes on the answers that were kept back, and further ones.
+    fn release_answers(&self) {}
+
+    /// Returns the answers to upcalls that the previous process of this server has made, each once.
+    fn continued_answers(&self) -> Vec<ContinuedAnswer> {
+        Vec::new()
     }
 
     /// Ends procs. Without targets, ends those of the requester's namespace.

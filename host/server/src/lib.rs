@@ -74,8 +74,8 @@ pub use handover::{
     ContinuedServer, HandedServer, HandoverError, SuspensionError, SuspensionLimits,
 };
 pub use host_environment::{
-    ConnectingTool, EventHandling, HostEnvironment, HostFindings, ProcessLookup, Spawned,
-    UpcallFuture,
+    ConnectingTool, ContinuedAnswer, EventHandling, HostEnvironment, HostFindings, ProcessLookup,
+    Spawned, UpcallFuture, UpcallOverNodes,
 };
 pub use hosted::Hosted;
 pub use identity::{PeerCredentials, holder_below, peer_of};
@@ -97,6 +97,7 @@ pub use shadow::Shadows;
 pub use spill::SpillSettings;
 pub use stored::StoredState;
 pub use stubs::{
-    HostRouter, KeyAnswer, LocalServices, Puller, QueriedKey, SessionError, StreamPull,
-    StubListener, StubRole, StubService, StubSettings,
+    ContinuedStubs, EnteredStubs, HandedStubs, HostRouter, KeyAnswer, LocalServices, Puller,
+    QueriedKey, SessionError, StreamPull, StubHandover, StubHold, StubListener, StubService,
+    StubSettings, SuspendedStubs,
 };

@@ -4,14 +4,14 @@ use crate::{
     actor::Actor,
     channels::{LogAnswer, LogRequester},
     handle::ActorMessage,
-    host_environment::{EventHandling, HostEnvironment},
+    host_environment::{ContinuedAnswer, EventHandling, HostEnvironment},
     node_data::{self, NodeData},
     notice::Notice,
     other_servers::OtherServers,
     upcalls,
 };
 use peal_core::{
-    group::{GroupOperation, HostGroupAnswer, HostGroupRequest, ServerId},
+    group::{GroupKey, GroupOperation, HostGroupAnswer, HostGroupRequest, ServerId},
     job_control::{ControlUpcallId, JobControl},
     log::{LogArrival, LogOrigin},
     server::{
@@ -22,7 +22,7 @@ use peal_core::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Info, Infos, Key, LogRequest, Proc, Query, Reply, Request, Status, Value, code, key,
+    Bytes, Info, Infos, Key, LogRequest, Proc, Query, Reply, Request, Status, Value, code, key,
 };
 use std::{
     sync::{
@@ -44,27 +44,58 @@ impl Actor {
     ) {
         let host = self.host.clone();
         let procs = procs.to_vec();
-        self.process_answer(async move {
-            let gather = async {
-                let own = node_data::encode(&NodeData::of_fence(contribution))?;
-                let all = host.gather(purpose, procs, own).await?;
-                node_data::decode_contributions(&all)
-            };
-            let outcome = gather.await;
+        let gather = async move {
+            let own = node_data::encode(&NodeData::of_fence(contribution))?;
+            host.gather(id, purpose, procs, own).await
+        };
+        self.process_gathered(id, gather);
+    }
+
+    fn process_gathered(
+        &mut self,
+        id: FenceId,
+        gather: impl Future<Output = Result<Bytes, Status>> + Send + 'static,
+    ) {
+        let outcome = async move { node_data::decode_contributions(&gather.await?) };
+        self.process_answer_over_nodes(async move {
+            let outcome = outcome.await;
             ActorMessage::Gathered { id, outcome }
         });
+    }
+
+    /// Processes the answers to upcalls that the previous process of this server has made.
+    pub(crate) fn process_continued_answers(&mut self) {
+        for answer in self.host.continued_answers() {
+            match answer {
+                ContinuedAnswer::Gathered { id, answer } => self.process_gathered(id, answer),
+                ContinuedAnswer::Group {
+                    key,
+                    operation,
+                    answer,
+                } => self.process_group_answer(key, operation, answer),
+                ContinuedAnswer::Values { proc, answer } => self.process_values(proc, answer),
+            }
+        }
     }
 
     /// Requests the values of a proc of another node from the host environment.
     fn direct_modex(&mut self, proc: Proc) {
         let host = self.host.clone();
-        self.process_answer(async move {
-            let request = async {
-                let values = host.direct_modex(proc.clone()).await?;
-                let all = node_data::decode_contributions(&values)?;
-                Ok(all.data.into_iter().map(|data| data.values).collect())
-            };
-            let values = request.await;
+        let asked = proc.clone();
+        self.process_values(proc, async move { host.direct_modex(asked).await });
+    }
+
+    fn process_values(
+        &mut self,
+        proc: Proc,
+        answer: impl Future<Output = Result<Bytes, Status>> + Send + 'static,
+    ) {
+        let values = async move {
+            let all = node_data::decode_contributions(&answer.await?)?;
+            Ok(all.data.into_iter().map(|data| data.values).collect())
+        };
+        self.process_answer_over_nodes(async move {
+            let values = values.await;
             ActorMessage::ModexReceived { proc, values }
         });
     }
@@ -73,43 +104,55 @@ impl Actor {
     /// environment.
     fn group_by_host(&mut self, request: HostGroupRequest) {
         let host = self.host.clone();
-        self.process_answer(async move {
-            let HostGroupRequest {
-                key,
-                operation,
-                procs,
-                infos: mut directives,
-                wants_context_id,
-                status,
-                own,
-            } = request;
-            let call = async {
-                // Another caller than the first may have asked for it.
-                if wants_context_id && !directives.is_true(key::PMIX_GROUP_ASSIGN_CONTEXT_ID) {
-                    let yes = Value::Bool(true);
-                    directives.push(Info::new(key::PMIX_GROUP_ASSIGN_CONTEXT_ID, yes));
-                }
-                // In the order of the C library.
-                let status = Value::Status(status);
-                directives.push(Info::new(key::PMIX_LOCAL_COLLECTIVE_STATUS, status));
-                if operation == GroupOperation::Construct || own.failure.is_some() {
-                    let data = Value::ByteObject(node_data::encode_group(own)?);
-                    directives.push(Info::new(key::PMIX_GROUP_ENDPT_DATA, data));
-                }
-                let group = key.name.called().cloned().unwrap_or_default();
-                let mut infos = host.group(operation, group, procs, directives).await?;
-                let nodes = node_data::decode_groups(&infos)?;
-                let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID);
-                let context_id = context_id.and_then(Value::as_u64);
-                let own_keys = [key::PMIX_GROUP_ENDPT_DATA, key::PMIX_GROUP_CONTEXT_ID];
-                infos.retain(|info| own_keys.iter().all(|key| info.key != *key));
-                Ok(HostGroupAnswer {
-                    nodes,
-                    context_id,
-                    infos,
-                })
-            };
-            let answer = call.await;
+        let HostGroupRequest {
+            key,
+            operation,
+            procs,
+            infos: mut directives,
+            wants_context_id,
+            status,
+            own,
+        } = request;
+        let group = key.clone();
+        let call = async move {
+            // Another caller than the first may have asked for it.
+            if wants_context_id && !directives.is_true(key::PMIX_GROUP_ASSIGN_CONTEXT_ID) {
+                let yes = Value::Bool(true);
+                directives.push(Info::new(key::PMIX_GROUP_ASSIGN_CONTEXT_ID, yes));
+            }
+            // In the order of the C library.
+            let status = Value::Status(status);
+            directives.push(Info::new(key::PMIX_LOCAL_COLLECTIVE_STATUS, status));
+            if operation == GroupOperation::Construct || own.failure.is_some() {
+                let data = Value::ByteObject(node_data::encode_group(own)?);
+                directives.push(Info::new(key::PMIX_GROUP_ENDPT_DATA, data));
+            }
+            host.group(group, operation, procs, directives).await
+        };
+        self.process_group_answer(key, operation, call);
+    }
+
+    fn process_group_answer(
+        &mut self,
+        key: GroupKey,
+        operation: GroupOperation,
+        call: impl Future<Output = Result<Vec<Info>, Status>> + Send + 'static,
+    ) {
+        let answer = async move {
+            let mut infos = call.await?;
+            let nodes = node_data::decode_groups(&infos)?;
+            let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID);
+            let context_id = context_id.and_then(Value::as_u64);
+            let own_keys = [key::PMIX_GROUP_ENDPT_DATA, key::PMIX_GROUP_CONTEXT_ID];
+            infos.retain(|info| own_keys.iter().all(|key| info.key != *key));
+            Ok(HostGroupAnswer {
+                nodes,
+                context_id,
+                infos,
+            })
+        };
+        self.process_answer_over_nodes(async move {
+            let answer = answer.await;
             ActorMessage::GroupAnswered {
                 key,
                 operation,
@@ -348,6 +391,24 @@ impl Actor {
         &mut self,
         answer: impl Future<Output = ActorMessage> + Send + 'static,
     ) {
+        let open = self.open_answers.clone();
+        self.process_counted_answer(answer, open);
+    }
+
+    /// Processes an answer that another process of the server can await in the place of this one.
+    fn process_answer_over_nodes(
+        &mut self,
+        answer: impl Future<Output = ActorMessage> + Send + 'static,
+    ) {
+        let open = self.open_answers_over_nodes.clone();
+        self.process_counted_answer(answer, open);
+    }
+
+    fn process_counted_answer(
+        &mut self,
+        answer: impl Future<Output = ActorMessage> + Send + 'static,
+        open: Arc<AtomicUsize>,
+    ) {
         let mut answer = Box::pin(answer);
         match answer
             .as_mut()
@@ -360,7 +421,7 @@ impl Actor {
             Poll::Pending => {
                 // The task polls the future again, and so replaces the waker that does nothing.
                 let handle = self.handle.clone();
-                let open = OpenAnswer::new(&self.open_answers);
+                let open = OpenAnswer::new(&open);
                 let send = async move {
                     handle.send(answer.await);
                     drop(open);

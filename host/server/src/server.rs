@@ -194,7 +194,7 @@ pub struct Server {
     pub(crate) frozen: Option<FrozenActor>,
     pub(crate) context: Arc<ConnectionContext>,
     pub(crate) stopping: watch::Sender<ServePhase>,
-    transport: Arc<dyn ServerTransport>,
+    pub(crate) transport: Arc<dyn ServerTransport>,
     drain_timeout: Duration,
 }
 
@@ -341,6 +341,7 @@ impl Server {
             heartbeats: HeartbeatTable::default(),
             jobs: Arc::new(jobs),
             open_answers: Arc::default(),
+            open_answers_over_nodes: Arc::default(),
             is_suspended: false,
             monitor_worker: MonitorWorker::new(
                 handle.clone(),

@@ -168,7 +168,7 @@ fn admin_group_members_may_register_own_jobs_only() {
     open_to_all(&place);
     run(&mut as_user(&daemon, NOBODY, &["status"])).expect_status(0);
     // The connections of all clients would go to that user.
-    let thief = run(&mut as_user(&daemon, NOBODY, &["serve", "--take-over"])).expect_status(125);
+    let thief = run(&mut as_user(&daemon, NOBODY, &["serve", "--continue"])).expect_status(125);
     assert!(
         thief
             .stderr

@@ -268,10 +268,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SOCKET", hide = true)]
     pub supervised: Option<PathBuf>,
     /// Go on with the server that runs at the admin socket, with its clients and jobs, and end its process
-    #[arg(long)]
-    pub take_over: bool,
+    #[arg(long = "continue")]
+    pub goes_on: bool,
     /// Check that a server of this configuration would start, and exit: modules are verified and compiled
-    #[arg(long, conflicts_with = "take_over")]
+    #[arg(long, conflicts_with = "goes_on")]
     pub check: bool,
 }
 

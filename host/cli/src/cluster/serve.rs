@@ -3,8 +3,8 @@ use super::service::{ObservedServer, ServedRequests};
 use crate::node;
 use peal_audit::AuditTrail;
 use peal_nats::{
-    ClusterAccess, ClusterServerSettings, ClusterStanding, ClusterView, NatsNetwork,
-    NodeServiceSlot, SealCounts, SealQueue,
+    ClusterAccess, ClusterServerSettings, ClusterStanding, ClusterView, ContinuedMembership,
+    NatsNetwork, NodeServiceSlot, SealCounts, SealQueue,
 };
 use peal_server::{
     InProcessNetwork, Metrics, ServerNetwork,
@@ -26,6 +26,7 @@ pub struct ServedCluster {
 /// seals. A server without a cluster is alone.
 pub fn network(
     cluster: Option<(ClusterAccess, SealQueue)>,
+    continued: Option<ContinuedMembership>,
 ) -> (Arc<dyn ServerNetwork>, Option<ServedCluster>) {
     let Some((access, seals)) = cluster else {
         return (InProcessNetwork::new(), None);
@@ -37,6 +38,10 @@ pub fn network(
         node::random(),
     )
     .sealing(seals.clone());
+    let network = match continued {
+        Some(continued) => network.continuing(continued),
+        None => network,
+    };
     let (view, service) = (network.view(), network.service());
     let access = Arc::new(access);
     (

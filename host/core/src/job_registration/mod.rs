@@ -13,6 +13,7 @@ use crate::job::{
     AppSpec, JobPlacement, JobSpec, LauncherMonitoring, NodeRanks, NodeRoute, RegisteredJob,
 };
 use peal_model::{Info, Infos, Key, KeyName, Nspace, Proc, Rank, UserIdentity, Value, code, key};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -80,7 +81,7 @@ impl LauncherJobError {
 const MAX_SIZE: u32 = 1 << 20;
 
 /// A job as far as its host environment has registered it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LauncherJob {
     nspace: Nspace,
     /// The name of this node.
@@ -95,7 +96,7 @@ pub struct LauncherJob {
 }
 
 /// The part of a registration that `PMIx_server_register_nspace` brings.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Description {
     /// It has not come.
     Missing,

@@ -192,7 +192,7 @@ impl ServerState {
     /// Continues a state that another process of the server had, with the settings of this process. Limits
     /// that are lower than before end nothing: what exceeds them only cannot grow.
     #[must_use]
-    pub fn taken_over(mut self, settings: StateSettings) -> ServerState {
+    pub fn continued(mut self, settings: StateSettings) -> ServerState {
         self.data.set_limits(&settings);
         self.groups.set_settings(settings.groups);
         self.events.set_limits(&settings);
@@ -203,7 +203,7 @@ impl ServerState {
     }
 
     /// Returns the actions that another process of the server had begun and whose results this one does not
-    /// get: the caller carries them out before it serves the state that it has taken over.
+    /// get: the caller carries them out before it serves the state.
     pub fn work_to_continue(&self) -> Vec<Action> {
         self.monitors.work_to_continue(&self.clients)
     }

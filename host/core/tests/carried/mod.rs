@@ -21,11 +21,11 @@ pub fn take_over(state: &mut ServerState) {
     let read = decode_state(&bytes).unwrap();
     // A state in which a value is missing would still be read if all of that value is usual.
     assert!(encode_state(&read).unwrap() == bytes);
-    *state = read.taken_over(state.settings().clone());
+    *state = read.continued(state.settings().clone());
 }
 
 /// Returns groups as another process reads them from their bytes.
-pub fn groups_taken_over(groups: &Groups) -> Groups {
+pub fn groups_continued(groups: &Groups) -> Groups {
     let bytes = encode_groups(groups).unwrap();
     let read = decode_groups(&bytes).unwrap();
     assert!(encode_groups(&read).unwrap() == bytes);

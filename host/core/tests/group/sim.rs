@@ -1,6 +1,6 @@
 //! Servers with their groups in one thread: links that keep the order of messages, deaths, and a clock that goes on when nothing moves.
 use super::random::Random;
-use crate::carried::{carried, groups_taken_over};
+use crate::carried::{carried, groups_continued};
 use peal_core::{
     MonotonicTime,
     group::{
@@ -214,7 +214,7 @@ impl Sim {
         let steps = action(groups, MonotonicTime(self.now));
         self.steps += 1;
         if few_servers && self.steps.is_multiple_of(STEPS_OF_PROCESS) {
-            *groups = groups_taken_over(groups);
+            *groups = groups_continued(groups);
             groups.set_settings(settings());
         }
         for step in steps {

@@ -58,6 +58,7 @@ pub use protocol::{
 };
 pub use quotas::{ResourceLimits, ResourceUse, UserQuotas, UserResources};
 pub use registered_jobs::AdminJob;
+pub(crate) use socket::AdminSocket;
 pub use socket::{SocketClaim, SocketError};
 pub use watched_event::json_value;
 pub use watched_event::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};

@@ -7,9 +7,12 @@ use super::access::AdminGroup;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -107,6 +110,19 @@ impl SocketClaim {
     ///
     /// Fails with [`SocketError::Served`] if another server holds the claim.
     pub fn new(path: &Path) -> Result<SocketClaim, SocketError> {
+        SocketClaim::beside_listener(path, None)
+    }
+
+    /// Claims a path, as in [`SocketClaim::new`]. At the path `inherited` this process listens already, on the
+    /// socket of another one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SocketClaim::new`].
+    pub fn beside_listener(
+        path: &Path,
+        inherited: Option<&Path>,
+    ) -> Result<SocketClaim, SocketError> {
         let of = |doing| {
             move |source| SocketError::Make {
                 path: path.to_owned(),
@@ -171,7 +187,10 @@ impl SocketClaim {
         match fs::symlink_metadata(&path) {
             Ok(found) if !found.file_type().is_socket() => Err(SocketError::NoSocket { path }),
             // The listener does not hold the lock, so it is another program.
-            Ok(_) if std::os::unix::net::UnixStream::connect(&path).is_ok() => {
+            Ok(_)
+                if inherited != Some(&*path)
+                    && std::os::unix::net::UnixStream::connect(&path).is_ok() =>
+            {
                 Err(SocketError::Served { path, pid: None })
             }
             _ => {
@@ -257,9 +276,56 @@ impl SocketClaim {
         })
     }
 
+    /// Listens on the socket of another process, which has the claimed path.
+    pub(crate) fn listen_further(self, socket: OwnedFd) -> Result<AdminSocket, SocketError> {
+        let of = |doing| {
+            let path = self.path.clone();
+            move |source| SocketError::Make {
+                path,
+                doing,
+                source,
+            }
+        };
+        let listener = std::os::unix::net::UnixListener::from(socket);
+        let listener = listener
+            .set_nonblocking(true)
+            .and_then(|()| UnixListener::from_std(listener))
+            .map_err(of("listening on that of another process"))?;
+        let inode = fs::symlink_metadata(&self.path)
+            .map_err(of("reading its inode number"))?
+            .ino();
+        Ok(AdminSocket {
+            listener,
+            claim: self,
+            inode,
+        })
+    }
+
     /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl AdminSocket {
+    /// Returns the path of the socket.
+    pub(crate) fn path(&self) -> &Path {
+        self.claim.path()
+    }
+
+    /// Ends the claim, and leaves the file to another process that listens on the socket.
+    pub(crate) fn leave_file(mut self) {
+        // That of no file.
+        self.inode = 0;
+    }
+
+    /// Returns another descriptor of the socket.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system has no further descriptors.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.listener.as_fd().try_clone_to_owned()
     }
 }
 

@@ -3,11 +3,16 @@
 mod connections;
 mod suspension;
 
-pub(crate) use suspension::SuspendedConnections;
+pub(crate) use suspension::{SuspendedConnections, until};
 pub use suspension::{SuspensionError, SuspensionLimits};
 
-use crate::connection::{ConnectionContext, ServedConnection};
+use crate::{
+    actor::Actor,
+    admin::SocketError,
+    connection::{ConnectionContext, ServedConnection},
+};
 use connections::{ContinuedConnection, HandedConnection};
+use peal_cluster::{HandedMembership, HandedMembershipError};
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
@@ -69,6 +74,18 @@ pub enum HandoverError {
         /// Reason.
         why: String,
     },
+    /// A message of a stub cannot be handed over.
+    #[error("a connection of a launcher cannot be continued: {why}")]
+    Stub {
+        /// Reason.
+        why: String,
+    },
+    /// The place in the cluster cannot be handed over.
+    #[error(transparent)]
+    Membership(#[from] HandedMembershipError),
+    /// The socket for stubs cannot be created.
+    #[error(transparent)]
+    StubSocket(#[from] SocketError),
     /// The number of descriptors is not that of the state.
     #[error("{found} descriptors came with a state that has {wanted}")]
     Descriptors {
@@ -111,6 +128,9 @@ pub(crate) struct ServerSnapshot {
     pub(crate) tools_named: u64,
     /// Number of events that have entered the chains.
     pub(crate) events_numbered: u64,
+    /// Place of the server in its cluster, if it is in one.
+    #[serde(default)]
+    pub(crate) membership: Option<HandedMembership>,
 }
 
 /// Process of a proc that another launcher has started.
@@ -189,6 +209,11 @@ impl ContinuedServer {
         }
     }
 
+    /// Returns the place of the server in its cluster, if it is in one.
+    pub fn membership(&self) -> Option<&HandedMembership> {
+        self.snapshot.membership.as_ref()
+    }
+
     /// Returns the registered jobs.
     pub fn jobs(&self) -> Vec<JobSpec> {
         self.state.jobs().map(|job| job.spec).collect()
@@ -209,7 +234,7 @@ impl ContinuedServer {
         StartingServer {
             me,
             listener: self.listener,
-            state: self.state.taken_over(settings),
+            state: self.state.continued(settings),
             begun: BegunServer {
                 clock,
                 tools_named,
@@ -252,6 +277,9 @@ impl BegunServer {
             inserted.map_err(|_| HandoverError::Stopped)?;
             connections.push(connection);
         }
+        let answers = Actor::process_continued_answers;
+        let processed = context.shared_actor.with_actor(answers);
+        processed.map_err(|_| HandoverError::Stopped)?;
         Ok(connections)
     }
 }

@@ -120,8 +120,15 @@ impl Server {
         let deadline = Instant::now() + limit;
         loop {
             let (reply_to, reply) = oneshot::channel();
+            // An answer or a message that came after the look for unfinished work would be lost.
+            self.context.host.hold_answers();
+            self.transport.hold();
             self.handle().send(ActorMessage::Freeze { reply_to });
-            match reply.await {
+            let reply = reply.await;
+            if !matches!(reply, Ok(Ok(_))) {
+                self.release_others();
+            }
+            match reply {
                 Ok(Ok(frozen)) => return Ok(frozen),
                 Ok(Err(Unfinished(what))) if Instant::now() >= deadline => {
                     return Err(SuspensionError::Busy { what, limit });
@@ -130,6 +137,12 @@ impl Server {
                 Err(_) => return Err(SuspensionError::Stopping),
             }
         }
+    }
+
+    /// Goes on with what other parties have sent meanwhile.
+    fn release_others(&self) {
+        self.context.host.release_answers();
+        self.transport.release();
     }
 
     /// Goes on after a suspension.
@@ -145,6 +158,7 @@ impl Server {
         // Before the tasks of the connections, which would end at once.
         let _ = self.shared_actor.with_actor(Actor::resume_all);
         self.frozen = None;
+        self.release_others();
         let connections = self.context.suspended.take();
         let stage = self.stopping.subscribe();
         let accepted = listening::accept(listener, self.context.clone(), stage.clone());
@@ -195,6 +209,7 @@ impl Server {
             descriptors.extend(files);
             index
         });
+        let membership = self.transport.handed()?;
         let me = self.uri.proc.clone();
         let tools_named = self.context.tool_names.given();
         let snapshot = self.shared_actor.with_actor(|actor| {
@@ -209,6 +224,7 @@ impl Server {
                 watched: actor.processes.watched(),
                 tools_named,
                 events_numbered: actor.chains.numbered(),
+                membership,
             })
         });
         let snapshot = snapshot.map_err(|_| HandoverError::Stopped)??;
@@ -233,7 +249,7 @@ impl Server {
 }
 
 /// Waits until a condition holds, at most this long. Returns true if it does.
-async fn until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+pub(crate) async fn until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         if holds() {
@@ -274,9 +290,15 @@ impl Actor {
             Some("log requests")
         } else if self.spiller.is_busy() {
             Some("events that are written to disk or read from it")
-        } else if self.open_answers.load(Ordering::Relaxed) > 0 {
+        } else if self.open_answers.load(Ordering::Relaxed) > 0
+            // One that has come is on its way to the state.
+            || self.open_answers_over_nodes.load(Ordering::Relaxed)
+                != self.host.upcalls_over_nodes()
+        {
             Some("answers of the host environment")
-        } else if !self.modex_requests.is_empty() || !self.server_queries.is_empty() {
+        } else if self.modex_requests.len() != self.host.values_requested()
+            || !self.server_queries.is_empty()
+        {
             Some("requests of other nodes")
         } else {
             None

@@ -14,7 +14,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
 };
-use tokio::{io::Interest, net::UnixDatagram};
+use tokio::{io::Interest, net::UnixDatagram, sync::RwLock};
 
 /// Users of the procs that a host environment has registered.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,11 @@ impl RegisteredUsers {
 
     pub(super) fn remove_job(&self, nspace: &Nspace) {
         self.lock().retain(|proc, _| proc.nspace != *nspace);
+    }
+
+    /// Returns all procs with their users.
+    pub(super) fn all(&self) -> BTreeMap<Proc, UserIdentity> {
+        self.lock().clone()
     }
 
     fn of(&self, proc: &Proc) -> Option<UserIdentity> {
@@ -45,9 +50,14 @@ struct Sender {
     uid: u32,
 }
 
-/// Names the processes of procs to the server until the socket ends.
-pub(super) async fn follow(socket: OwnedFd, users: RegisteredUsers, handle: ServerHandle) {
-    if let Err(error) = receive_all(socket, &users, &handle).await {
+/// Names the processes of procs to the server until the socket ends. No message is read between two turns.
+pub(super) async fn follow(
+    socket: OwnedFd,
+    users: RegisteredUsers,
+    handle: ServerHandle,
+    turns: Arc<RwLock<()>>,
+) {
+    if let Err(error) = receive_all(socket, &users, &handle, &turns).await {
         tracing::warn!(%error, "socket of forked procs failed");
     }
 }
@@ -56,6 +66,7 @@ async fn receive_all(
     socket: OwnedFd,
     users: &RegisteredUsers,
     handle: &ServerHandle,
+    turns: &RwLock<()>,
 ) -> io::Result<()> {
     sockopt::set_socket_passcred(&socket, true)?;
     let socket = std::os::unix::net::UnixDatagram::from(socket);
@@ -63,11 +74,14 @@ async fn receive_all(
     let socket = UnixDatagram::from_std(socket)?;
     let mut datagram = [0; fork::MAX_LENGTH];
     loop {
-        let received = socket
-            .async_io(Interest::READABLE, || receive(&socket, &mut datagram))
-            .await?;
-        let Some((length, sender)) = received else {
-            return Ok(());
+        socket.readable().await?;
+        let _turn = turns.read().await;
+        let received = socket.try_io(Interest::READABLE, || receive(&socket, &mut datagram));
+        let (length, sender) = match received {
+            Ok(Some(received)) => received,
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
         };
         let bytes = datagram.get(..length).unwrap_or_default();
         match (fork::read(bytes), sender) {

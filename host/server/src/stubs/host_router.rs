@@ -3,21 +3,21 @@
 use super::{
     local_services::{LocalServices, Puller, StreamPull},
     queries::{HostAnswer, QueriesOfHost, UserQueries},
-    remote_host::{self, RemoteHost, done},
+    remote_host::{self, ContinuedUpcall, RemoteHost, done},
 };
 use crate::{
     handle::ServerHandle,
     host_environment::{
-        ConnectingTool, EventHandling, HostEnvironment, HostFindings, ProcessLookup, Spawned,
-        UpcallFuture,
+        ConnectingTool, ContinuedAnswer, EventHandling, HostEnvironment, HostFindings,
+        ProcessLookup, Spawned, UpcallFuture, UpcallOverNodes,
     },
     other_servers::OtherServers,
 };
 use peal_core::{
-    group::GroupOperation,
+    group::{GroupKey, GroupOperation},
     job::JobSpec,
     job_control::{Cleanup, ControlOverNodes, ControlResult, JobControl, NotDone},
-    server::Purpose,
+    server::{FenceId, Purpose},
     supported::Supported,
 };
 use peal_model::{
@@ -27,7 +27,7 @@ use peal_model::{
 use peal_stub::{HostNotice, HostUpcall, UpcallKind, UpcallResult};
 use peal_wire::IofOutput;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
@@ -57,6 +57,8 @@ pub struct HostRouter {
     pub(super) local: Arc<dyn LocalServices>,
     /// Host environments of registered jobs.
     remotes: RwLock<BTreeMap<Nspace, Arc<RemoteHost>>>,
+    /// Host environments of all connections.
+    connected: RwLock<Vec<Arc<RemoteHost>>>,
     /// Host environment of all procs and tools, in a server that belongs to one.
     owner: OnceLock<Arc<RemoteHost>>,
 }
@@ -68,6 +70,7 @@ impl HostRouter {
         HostRouter {
             local,
             remotes: RwLock::default(),
+            connected: RwLock::default(),
             owner: OnceLock::new(),
         }
     }
@@ -79,11 +82,27 @@ impl HostRouter {
         let _ = self.owner.set(host);
     }
 
-    /// Returns true if stubs have registered jobs.
-    pub fn has_jobs(&self) -> bool {
-        // A panic leaves the map as it is.
-        let remotes = self.remotes.read().unwrap_or_else(PoisonError::into_inner);
-        !remotes.is_empty()
+    /// Returns true if the server belongs to one host environment.
+    pub(super) fn has_owner(&self) -> bool {
+        self.owner.get().is_some()
+    }
+
+    /// Adds the host environment of a connection, which has no jobs yet.
+    pub(super) fn host_connected(&self, host: Arc<RemoteHost>) {
+        // A panic leaves the list as it is, here and below.
+        let connected = self.connected.write();
+        connected.unwrap_or_else(PoisonError::into_inner).push(host);
+    }
+
+    /// Adds jobs of the previous process of this server. The server's own host environment has them.
+    pub(super) fn continue_jobs(&self, host: &Arc<RemoteHost>, jobs: &BTreeSet<Nspace>) {
+        let mut remotes = self.remotes.write().unwrap_or_else(PoisonError::into_inner);
+        remotes.extend(jobs.iter().map(|nspace| (nspace.clone(), host.clone())));
+    }
+
+    fn connected(&self) -> Vec<Arc<RemoteHost>> {
+        let connected = self.connected.read();
+        connected.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Adds a job.
@@ -135,6 +154,10 @@ impl HostRouter {
 
     /// Removes what is kept of the output of a host environment itself.
     pub(super) fn host_ended(&self, host: &RemoteHost) {
+        let connected = self.connected.write();
+        connected
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|other| !std::ptr::eq(Arc::as_ptr(other), host));
         self.local.release(&host.name.nspace);
     }
 
@@ -233,6 +256,32 @@ impl HostRouter {
                 answer => answer,
             }
         })
+    }
+}
+
+/// Returns the answer to an upcall of the previous process of this server.
+fn continued_answer(host: Arc<RemoteHost>, upcall: ContinuedUpcall) -> ContinuedAnswer {
+    match upcall.upcall.clone() {
+        UpcallOverNodes::Gather(id) => ContinuedAnswer::Gathered {
+            id,
+            // Without data of the own procs, which the server knows.
+            answer: Box::pin(
+                async move { remote_host::data(host.answer_to_continued(upcall).await) },
+            ),
+        },
+        UpcallOverNodes::Group { key, operation } => ContinuedAnswer::Group {
+            key,
+            operation,
+            answer: Box::pin(
+                async move { remote_host::infos(host.answer_to_continued(upcall).await) },
+            ),
+        },
+        UpcallOverNodes::DirectModex(proc) => ContinuedAnswer::Values {
+            proc,
+            answer: Box::pin(
+                async move { remote_host::data(host.answer_to_continued(upcall).await) },
+            ),
+        },
     }
 }
 
@@ -365,15 +414,17 @@ impl HostEnvironment for HostRouter {
 
     fn gather(
         &self,
+        id: FenceId,
         purpose: Purpose,
         procs: Vec<Proc>,
         contribution: Bytes,
     ) -> UpcallFuture<'_, Bytes> {
         let remote = procs.iter().find_map(|proc| self.remote(&proc.nspace));
         let Some(remote) = remote else {
-            return self.local.gather(purpose, procs, contribution);
+            return self.local.gather(id, purpose, procs, contribution);
         };
         Box::pin(async move {
+            let known_as = UpcallOverNodes::Gather(id);
             let infos = Vec::new();
             match purpose {
                 Purpose::Fence => {
@@ -385,15 +436,17 @@ impl HostEnvironment for HostRouter {
                         infos,
                         data: contribution,
                     };
-                    remote_host::data(remote.call(upcall).await)
+                    remote_host::data(remote.call_over_nodes(upcall, known_as).await)
                 }
                 Purpose::Connect => {
                     let upcall = HostUpcall::Connect { procs, infos };
-                    done(remote.call(upcall).await).map(|()| contribution)
+                    let answer = remote.call_over_nodes(upcall, known_as).await;
+                    done(answer).map(|()| contribution)
                 }
                 Purpose::Disconnect => {
                     let upcall = HostUpcall::Disconnect { procs, infos };
-                    done(remote.call(upcall).await).map(|()| contribution)
+                    let answer = remote.call_over_nodes(upcall, known_as).await;
+                    done(answer).map(|()| contribution)
                 }
             }
         })
@@ -401,16 +454,18 @@ impl HostEnvironment for HostRouter {
 
     fn group(
         &self,
+        key: GroupKey,
         operation: GroupOperation,
-        group: Text,
         procs: Vec<Proc>,
         directives: Vec<Info>,
     ) -> UpcallFuture<'_, Vec<Info>> {
         let remote = procs.iter().find_map(|proc| self.remote(&proc.nspace));
         let Some(remote) = remote else {
-            return self.local.group(operation, group, procs, directives);
+            return self.local.group(key, operation, procs, directives);
         };
         Box::pin(async move {
+            let group = key.name.called().cloned().unwrap_or_default();
+            let known_as = UpcallOverNodes::Group { key, operation };
             let upcall = HostUpcall::Group {
                 // `pmix_group_operation_t`.
                 operation: match operation {
@@ -421,7 +476,7 @@ impl HostEnvironment for HostRouter {
                 procs,
                 directives,
             };
-            remote_host::infos(remote.call(upcall).await)
+            remote_host::infos(remote.call_over_nodes(upcall, known_as).await)
         })
     }
 
@@ -431,9 +486,38 @@ impl HostEnvironment for HostRouter {
         };
         Box::pin(async move {
             let infos = Vec::new();
+            let known_as = UpcallOverNodes::DirectModex(proc.clone());
             let upcall = HostUpcall::DirectModex { proc, infos };
-            remote_host::data(remote.call(upcall).await)
+            remote_host::data(remote.call_over_nodes(upcall, known_as).await)
         })
+    }
+
+    fn upcalls_over_nodes(&self) -> usize {
+        let connected = self.connected();
+        connected.iter().map(|host| host.upcalls_over_nodes()).sum()
+    }
+
+    fn values_requested(&self) -> usize {
+        let connected = self.connected();
+        connected.iter().map(|host| host.values_requested()).sum()
+    }
+
+    fn hold_answers(&self) {
+        self.connected().iter().for_each(|host| host.hold_answers());
+    }
+
+    fn release_answers(&self) {
+        let connected = self.connected();
+        connected.iter().for_each(|host| host.release_answers());
+    }
+
+    fn continued_answers(&self) -> Vec<ContinuedAnswer> {
+        let connected = self.connected().into_iter();
+        let of = |host: Arc<RemoteHost>| {
+            let upcalls = host.take_continued().into_iter();
+            upcalls.map(move |upcall| continued_answer(host.clone(), upcall))
+        };
+        connected.flat_map(of).collect()
     }
 
     fn abort(

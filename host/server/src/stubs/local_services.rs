@@ -4,9 +4,10 @@ use crate::{
     host_environment::{HostEnvironment, UpcallFuture},
 };
 use peal_model::{Info, IofChannel, Proc, Query, Status, Text, UserIdentity};
+use serde::{Deserialize, Serialize};
 
 /// Proc or tool that pulls output, with its own id of the pull. Each message to it contains the id.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Puller {
     /// Proc or tool.
     pub proc: Proc,
@@ -15,7 +16,7 @@ pub struct Puller {
 }
 
 /// Pull of output.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StreamPull {
     /// Proc or tool that pulls.
     pub puller: Puller,

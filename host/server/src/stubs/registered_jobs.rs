@@ -10,6 +10,7 @@ use peal_core::{
 };
 use peal_model::{Info, Nspace, Proc, Status, UserIdentity, code};
 use peal_stub::UpcallKind;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -28,6 +29,15 @@ pub(super) struct RegisteredJobs {
     added: BTreeSet<Nspace>,
     users: RegisteredUsers,
     /// Data of no job, which the jobs get that are registered after them.
+    resources: Vec<Info>,
+}
+
+/// Jobs of one connection, for another process of the server.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct HandedJobs {
+    registrations: BTreeMap<Nspace, LauncherJob>,
+    pub(super) added: BTreeSet<Nspace>,
+    users: BTreeMap<Proc, UserIdentity>,
     resources: Vec<Info>,
 }
 
@@ -55,6 +65,38 @@ impl RegisteredJobs {
             users: RegisteredUsers::default(),
             resources: Vec::new(),
         }
+    }
+
+    /// Returns the jobs for another process of the server.
+    pub(super) fn handed(&self) -> HandedJobs {
+        HandedJobs {
+            registrations: self.registrations.clone(),
+            added: self.added.clone(),
+            users: self.users.all(),
+            resources: self.resources.clone(),
+        }
+    }
+
+    /// Goes on with the jobs of another process of the server, which the server and the router have.
+    pub(super) fn go_on_with(&mut self, handed: HandedJobs) {
+        let HandedJobs {
+            registrations,
+            added,
+            users,
+            resources,
+        } = handed;
+        for (proc, identity) in users {
+            self.users.add(proc, identity);
+        }
+        self.registrations = registrations;
+        self.added = added;
+        self.resources = resources;
+    }
+
+    /// Forgets the jobs, with which another process of the server goes on.
+    pub(super) fn leave(&mut self) {
+        self.registrations.clear();
+        self.added.clear();
     }
 
     /// Returns the users of the registered procs.

@@ -1,7 +1,11 @@
 //! Host environment at the other end of a stub's connection: upcalls and their answers.
+use crate::host_environment::UpcallOverNodes;
 use peal_core::job_control::ControlResult;
 use peal_model::{Bytes, Info, Infos, Proc, Status, UserIdentity, Value, code, key};
-use peal_stub::{HostNotice, HostUpcall, ServerMessage, UpcallKind, UpcallNumber, UpcallResult};
+use peal_stub::{
+    HostNotice, HostUpcall, RequestNumber, ServerMessage, UpcallKind, UpcallNumber, UpcallResult,
+};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -11,7 +15,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 /// Answer of a host environment.
-type UpcallAnswer = Result<UpcallResult, Status>;
+pub(super) type UpcallAnswer = Result<UpcallResult, Status>;
 
 /// Limits of the upcalls to one host environment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,15 +35,52 @@ pub struct RemoteHost {
     offered: BTreeSet<UpcallKind>,
     outgoing: mpsc::Sender<ServerMessage>,
     upcalls: Mutex<OpenUpcalls>,
+    /// Requests for values of procs of this node that are not answered.
+    values_requests: Mutex<BTreeMap<RequestNumber, Proc>>,
     limits: UpcallLimits,
 }
 
 #[derive(Default)]
 struct OpenUpcalls {
-    open: BTreeMap<UpcallNumber, oneshot::Sender<UpcallAnswer>>,
+    open: BTreeMap<UpcallNumber, UpcallCaller>,
     last: u64,
     /// True after the end of the connection, when no answer can come.
     ended: bool,
+    /// Answers that came while they were kept back, if they are.
+    held: Option<BTreeMap<UpcallNumber, UpcallAnswer>>,
+    /// Upcalls of the previous process of this server whose answers nobody awaits yet.
+    continued: Vec<ContinuedUpcall>,
+}
+
+/// Part of the server that waits for an answer.
+struct UpcallCaller {
+    reply_to: oneshot::Sender<UpcallAnswer>,
+    /// Upcall as another process of the server knows it, if that can await the answer.
+    over_nodes: Option<UpcallOverNodes>,
+}
+
+/// Open upcall that another process of the server awaits.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HandedUpcall {
+    number: UpcallNumber,
+    upcall: UpcallOverNodes,
+}
+
+/// Upcall of the previous process of this server.
+pub(super) struct ContinuedUpcall {
+    pub(super) upcall: UpcallOverNodes,
+    number: UpcallNumber,
+    answer: oneshot::Receiver<UpcallAnswer>,
+}
+
+/// Host environment as another process of the server knows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HandedHostEnvironment {
+    name: Proc,
+    identity: UserIdentity,
+    offered: BTreeSet<UpcallKind>,
+    last_upcall: u64,
+    upcalls: Vec<HandedUpcall>,
 }
 
 impl fmt::Debug for RemoteHost {
@@ -62,7 +103,67 @@ impl RemoteHost {
             offered: offered.into_iter().collect(),
             outgoing,
             upcalls: Mutex::default(),
+            values_requests: Mutex::default(),
             limits,
+        }
+    }
+
+    /// Makes the host environment of a connection that the previous process of this server had.
+    pub(super) fn continued(
+        handed: HandedHostEnvironment,
+        outgoing: mpsc::Sender<ServerMessage>,
+        limits: UpcallLimits,
+    ) -> RemoteHost {
+        let HandedHostEnvironment {
+            name,
+            identity,
+            offered,
+            last_upcall,
+            upcalls,
+        } = handed;
+        let mut open = OpenUpcalls {
+            last: last_upcall,
+            ..OpenUpcalls::default()
+        };
+        for HandedUpcall { number, upcall } in upcalls {
+            let (reply_to, answer) = oneshot::channel();
+            let caller = UpcallCaller {
+                reply_to,
+                over_nodes: Some(upcall.clone()),
+            };
+            open.open.insert(number, caller);
+            open.continued.push(ContinuedUpcall {
+                upcall,
+                number,
+                answer,
+            });
+        }
+        RemoteHost {
+            name,
+            identity,
+            offered,
+            outgoing,
+            upcalls: Mutex::new(open),
+            values_requests: Mutex::default(),
+            limits,
+        }
+    }
+
+    /// Returns the host environment for another process of the server, while all answers are kept back.
+    pub(super) fn handed(&self) -> HandedHostEnvironment {
+        let upcalls = self.upcalls();
+        let of = |(number, caller): (&UpcallNumber, &UpcallCaller)| {
+            Some(HandedUpcall {
+                number: *number,
+                upcall: caller.over_nodes.clone()?,
+            })
+        };
+        HandedHostEnvironment {
+            name: self.name.clone(),
+            identity: self.identity,
+            offered: self.offered.clone(),
+            last_upcall: upcalls.last,
+            upcalls: upcalls.open.iter().filter_map(of).collect(),
         }
     }
 
@@ -80,22 +181,70 @@ impl RemoteHost {
     /// `PMIX_ERR_OUT_OF_RESOURCE` if too many upcalls are open.
     pub(super) async fn call(&self, upcall: HostUpcall) -> UpcallAnswer {
         let kind = upcall.kind();
-        let answer = self.answer_to(upcall).await;
+        let answer = self.answer_to(upcall, None).await;
         if let Err(status) = &answer {
             tracing::debug!(host = %self.name, upcall = ?kind, %status, "upcall failed");
         }
         answer
     }
 
-    async fn answer_to(&self, upcall: HostUpcall) -> UpcallAnswer {
+    /// Makes an upcall whose answer another process of the server can await, as in [`RemoteHost::call`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RemoteHost::call`].
+    pub(super) async fn call_over_nodes(
+        &self,
+        upcall: HostUpcall,
+        known_as: UpcallOverNodes,
+    ) -> UpcallAnswer {
+        let kind = upcall.kind();
+        let answer = self.answer_to(upcall, Some(known_as)).await;
+        if let Err(status) = &answer {
+            tracing::debug!(host = %self.name, upcall = ?kind, %status, "upcall failed");
+        }
+        answer
+    }
+
+    async fn answer_to(
+        &self,
+        upcall: HostUpcall,
+        over_nodes: Option<UpcallOverNodes>,
+    ) -> UpcallAnswer {
         let kind = upcall.kind();
         if !self.offers(kind) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }
         let limit = self.limit(&upcall);
-        let (number, answer) = self.open()?;
+        let (number, answer) = self.open(over_nodes)?;
         let _open = OpenUpcall { host: self, number };
         self.send(ServerMessage::Upcall { number, upcall })?;
+        self.within(limit, answer, kind).await
+    }
+
+    /// Waits for the answer to an upcall of the previous process.
+    pub(super) async fn answer_to_continued(&self, upcall: ContinuedUpcall) -> UpcallAnswer {
+        let ContinuedUpcall {
+            upcall,
+            number,
+            answer,
+        } = upcall;
+        let _open = OpenUpcall { host: self, number };
+        let (kind, limit) = match upcall {
+            UpcallOverNodes::Gather(_) => (UpcallKind::Fence, None),
+            UpcallOverNodes::Group { .. } => (UpcallKind::Group, None),
+            UpcallOverNodes::DirectModex(_) => (UpcallKind::DirectModex, Some(self.limits.timeout)),
+        };
+        self.within(limit, answer, kind).await
+    }
+
+    /// Waits for an answer, at most this long.
+    async fn within(
+        &self,
+        limit: Option<Duration>,
+        answer: oneshot::Receiver<UpcallAnswer>,
+        kind: UpcallKind,
+    ) -> UpcallAnswer {
         let answer = async { answer.await.unwrap_or(Err(code::PMIX_ERR_LOST_CONNECTION)) };
         let Some(limit) = limit else {
             return answer.await;
@@ -139,12 +288,78 @@ impl RemoteHost {
     /// Passes on the answer to an upcall. Answers to upcalls that are not open are ignored: a host
     /// environment may answer twice, or too late.
     pub(super) fn answered(&self, number: UpcallNumber, answer: UpcallAnswer) {
-        let Some(caller) = self.upcalls().open.remove(&number) else {
+        let mut upcalls = self.upcalls();
+        if !upcalls.open.contains_key(&number) {
             tracing::debug!(host = %self.name, number = number.0, "answer to no open upcall ignored");
             return;
-        };
-        // The caller may have gone.
-        let _ = caller.send(answer);
+        }
+        if let Some(held) = &mut upcalls.held {
+            // The first answer counts.
+            held.entry(number).or_insert(answer);
+        } else if let Some(caller) = upcalls.open.remove(&number) {
+            // The caller may have gone.
+            let _ = caller.reply_to.send(answer);
+        }
+    }
+
+    /// Keeps further answers back.
+    pub(super) fn hold_answers(&self) {
+        self.upcalls().held.get_or_insert_default();
+    }
+
+    /// Passes on the answers that were kept back, and further ones.
+    pub(super) fn release_answers(&self) {
+        let held = self.upcalls().held.take();
+        for (number, answer) in held.into_iter().flatten() {
+            self.answered(number, answer);
+        }
+    }
+
+    /// Returns the answers that are kept back.
+    pub(super) fn held_answers(&self) -> Vec<(UpcallNumber, UpcallAnswer)> {
+        let upcalls = self.upcalls();
+        let held = upcalls.held.iter().flatten();
+        held.map(|(number, answer)| (*number, answer.clone()))
+            .collect()
+    }
+
+    /// Returns the number of open upcalls whose answers another process of the server can await.
+    pub(super) fn upcalls_over_nodes(&self) -> usize {
+        let upcalls = self.upcalls();
+        let callers = upcalls.open.values();
+        callers.filter(|caller| caller.over_nodes.is_some()).count()
+    }
+
+    /// Notes a request for the values of a proc, until it is answered.
+    pub(super) fn values_request(&self, number: RequestNumber, proc: Proc) {
+        self.values_requests().insert(number, proc);
+    }
+
+    /// Notes that a request for values is answered.
+    pub(super) fn values_sent(&self, number: RequestNumber) {
+        self.values_requests().remove(&number);
+    }
+
+    /// Returns the open requests for values.
+    pub(super) fn open_values_requests(&self) -> BTreeMap<RequestNumber, Proc> {
+        self.values_requests().clone()
+    }
+
+    /// Returns the number of open requests for values.
+    pub(super) fn values_requested(&self) -> usize {
+        self.values_requests().len()
+    }
+
+    fn values_requests(&self) -> MutexGuard<'_, BTreeMap<RequestNumber, Proc>> {
+        // No code panics while it holds the lock.
+        self.values_requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the upcalls of the previous process, once.
+    pub(super) fn take_continued(&self) -> Vec<ContinuedUpcall> {
+        std::mem::take(&mut self.upcalls().continued)
     }
 
     /// Ends all open upcalls: no answer can come any more.
@@ -153,9 +368,13 @@ impl RemoteHost {
         upcalls.ended = true;
         // The callers get the error of a dropped sender.
         upcalls.open.clear();
+        upcalls.held = None;
     }
 
-    fn open(&self) -> Result<(UpcallNumber, oneshot::Receiver<UpcallAnswer>), Status> {
+    fn open(
+        &self,
+        over_nodes: Option<UpcallOverNodes>,
+    ) -> Result<(UpcallNumber, oneshot::Receiver<UpcallAnswer>), Status> {
         let mut upcalls = self.upcalls();
         if upcalls.ended {
             return Err(code::PMIX_ERR_LOST_CONNECTION);
@@ -165,7 +384,11 @@ impl RemoteHost {
         }
         upcalls.last = upcalls.last.wrapping_add(1);
         let number = UpcallNumber(upcalls.last);
-        let (caller, answer) = oneshot::channel();
+        let (reply_to, answer) = oneshot::channel();
+        let caller = UpcallCaller {
+            reply_to,
+            over_nodes,
+        };
         upcalls.open.insert(number, caller);
         Ok((number, answer))
     }
@@ -291,7 +514,12 @@ pub(super) fn credential(answer: UpcallAnswer) -> Result<(Bytes, Vec<Info>), Sta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use peal_core::server::FenceId;
     use peal_model::{Nspace, Rank};
+    use std::{
+        pin::Pin,
+        task::{Context, Poll, Waker},
+    };
 
     fn host(open: usize, timeout: Duration) -> (RemoteHost, mpsc::Receiver<ServerMessage>) {
         let (outgoing, sent) = mpsc::channel(8);
@@ -341,6 +569,43 @@ mod tests {
         };
         assert_eq!(host.call(connect).await, Err(code::PMIX_ERR_NOT_SUPPORTED));
         assert!(sent.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn held_answers_are_passed_on_later_or_elsewhere() {
+        let (old, mut sent) = host(8, Duration::from_secs(60));
+        let fence = HostUpcall::Fence {
+            procs: Vec::new(),
+            infos: Vec::new(),
+            data: Bytes::default(),
+        };
+        let known_as = UpcallOverNodes::Gather(FenceId(7));
+        let mut call = Box::pin(old.call_over_nodes(fence, known_as.clone()));
+        assert!(poll_once(&mut call).is_pending());
+        let Some(ServerMessage::Upcall { number, .. }) = sent.recv().await else {
+            panic!("an upcall should be sent")
+        };
+        old.hold_answers();
+        old.answered(number, Ok(UpcallResult::Done));
+        assert!(poll_once(&mut call).is_pending());
+        assert_eq!(old.upcalls_over_nodes(), 1);
+        let (outgoing, _sent) = mpsc::channel(8);
+        let new = RemoteHost::continued(old.handed(), outgoing, old.limits);
+        old.release_answers();
+        assert_eq!(call.await, Ok(UpcallResult::Done));
+        let [continued] = <[ContinuedUpcall; 1]>::try_from(new.take_continued())
+            .unwrap_or_else(|_| panic!("one upcall should be continued"));
+        assert_eq!(continued.upcall, known_as);
+        new.answered(number, Err(code::PMIX_ERROR));
+        assert_eq!(
+            new.answer_to_continued(continued).await,
+            Err(code::PMIX_ERROR)
+        );
+        assert_eq!(new.upcalls_over_nodes(), 0);
+    }
+
+    fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[tokio::test]

@@ -1,13 +1,14 @@
 //! Parts that the connections of all stubs share, and the admission of a stub.
 use super::{
-    fork_messages,
+    handover::{EnteredSession, EnteredStub, EnteredStubs},
     host_router::HostRouter,
     registered_jobs::RegisteredJobs,
     remote_host::{RemoteHost, UpcallLimits},
-    session::{Session, SessionError},
-    transfer::{MessageReceiver, MessageSender, TransferError},
+    session::{MessageWriter, RequestExecutor, RequestReader, Session, SessionEnd, SessionError},
+    suspension::{OpenStub, StubSuspender},
+    transfer::{MessageReceiver, MessageSender},
 };
-use crate::{admin::JobJournal, client_environment, handle::ServerHandle};
+use crate::{admin::JobJournal, client_environment, handle::ServerHandle, handover::HandoverError};
 use peal_core::server::EventBudget;
 use peal_model::{Info, Infos, Nspace, Proc, Rank, UserIdentity, key};
 use peal_stub::{
@@ -15,8 +16,13 @@ use peal_stub::{
     StubMessage, StubRefusal, StubSocket,
 };
 use peal_wire::variable;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::{
+    net::sockopt,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use std::{
+    collections::VecDeque,
+    io,
     os::fd::OwnedFd,
     sync::{
         Arc,
@@ -54,6 +60,38 @@ pub struct StubSettings {
     pub allowance: EventBudget,
 }
 
+/// Queue of the messages for one stub.
+pub(super) struct MessageQueue {
+    pub(super) outgoing: mpsc::Sender<ServerMessage>,
+    pub(super) queue: mpsc::Receiver<ServerMessage>,
+}
+
+/// Parts of the session of a connection.
+struct SessionParts {
+    receiver: MessageReceiver,
+    sender: MessageSender,
+    outgoing: mpsc::Sender<ServerMessage>,
+    queue: mpsc::Receiver<ServerMessage>,
+    host: Arc<RemoteHost>,
+    process: Option<OwnedFd>,
+    forks: Option<OwnedFd>,
+    place: StubPlace,
+}
+
+impl StubSettings {
+    pub(super) fn queue(&self) -> MessageQueue {
+        let (outgoing, queue) = mpsc::channel(self.max_queued_messages);
+        MessageQueue { outgoing, queue }
+    }
+
+    pub(super) fn upcall_limits(&self) -> UpcallLimits {
+        UpcallLimits {
+            timeout: self.answer_timeout,
+            open: self.max_open_upcalls,
+        }
+    }
+}
+
 impl Default for StubSettings {
     fn default() -> StubSettings {
         StubSettings {
@@ -77,13 +115,15 @@ pub struct StubService {
     hostname: String,
     settings: StubSettings,
     journal: JobJournal,
-    connected: AtomicUsize,
+    /// Number of admitted stubs.
+    connected: Arc<AtomicUsize>,
     named: AtomicU64,
+    pub(super) suspender: StubSuspender,
 }
 
 /// Relation of a stub to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StubRole {
+pub(super) enum StubRole {
     /// The stub is one of several.
     Guest,
     /// The server was started for the stub, and has no other one.
@@ -91,11 +131,59 @@ pub enum StubRole {
 }
 
 /// A place among the connected stubs.
-struct Place<'a>(&'a AtomicUsize);
+pub(super) struct StubPlace(Arc<AtomicUsize>);
 
-impl Drop for Place<'_> {
+impl Drop for StubPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Connection of a stub that has not been admitted.
+pub(super) struct Greeting {
+    pub(super) socket: Arc<StubSocket>,
+    pub(super) receiver: MessageReceiver,
+    /// First message, if it has come.
+    pub(super) hello: Option<StubHello>,
+    /// Process of the host environment, if it can be watched.
+    pub(super) process: Option<OwnedFd>,
+    role: StubRole,
+}
+
+/// Connection of a stub.
+pub(super) enum StubConnection {
+    Greeting(Box<Greeting>),
+    Session(Box<Session>),
+}
+
+impl Greeting {
+    fn of(stream: UnixStream, role: StubRole, limit: FrameLimit) -> Result<Greeting, SessionError> {
+        let process = stream.peer_cred()?.pid().and_then(watched);
+        let socket = Arc::new(StubSocket::new(stream.into_std()?)?);
+        Ok(Greeting {
+            receiver: MessageReceiver::new(socket.clone(), limit),
+            socket,
+            hello: None,
+            process,
+            role,
+        })
+    }
+
+    /// Reads the first message. Returns false if the connection ends before, as a probe does. Cancelling the
+    /// future loses nothing.
+    async fn read_hello(&mut self, limit: Duration) -> Result<bool, SessionError> {
+        if self.hello.is_some() {
+            return Ok(true);
+        }
+        let first = timeout(limit, self.receiver.first()).await;
+        match first.map_err(|_| SessionError::Slow(limit))?? {
+            Some(StubMessage::Hello(hello)) => {
+                self.hello = Some(hello);
+                Ok(true)
+            }
+            Some(_) => Err(SessionError::NoHello),
+            None => Ok(false),
+        }
     }
 }
 
@@ -115,42 +203,102 @@ impl StubService {
             hostname: peal_system::hostname(),
             settings,
             journal,
-            connected: AtomicUsize::new(0),
+            connected: Arc::default(),
             named: AtomicU64::new(0),
+            suspender: StubSuspender::default(),
         }
     }
 
-    /// Serves a stub until its connection ends. Its jobs are then removed.
+    /// Serves the stub to which this server belongs, until its connection ends. Its jobs are then removed.
     ///
     /// # Errors
     ///
     /// Fails if the stub is refused or violates the protocol.
-    pub async fn serve(&self, stream: UnixStream, role: StubRole) -> Result<(), SessionError> {
-        self.serve_stub(stream, role).await.inspect_err(|error| {
-            tracing::warn!(%error, "connection of host environment ended");
-        })
+    pub async fn serve_owner(&self, stream: UnixStream) -> Result<(), SessionError> {
+        self.serve(stream, StubRole::Owner, self.suspender.open())
+            .await
     }
 
-    async fn serve_stub(&self, stream: UnixStream, role: StubRole) -> Result<(), SessionError> {
-        let peer = stream.peer_cred()?;
+    /// Serves a stub until its connection ends or the server is suspended.
+    pub(super) async fn serve(
+        &self,
+        stream: UnixStream,
+        role: StubRole,
+        open: OpenStub,
+    ) -> Result<(), SessionError> {
+        let greeting = Greeting::of(stream, role, self.settings.frame_limit);
+        let connection = StubConnection::Greeting(Box::new(greeting?));
+        self.follow(connection, open).await
+    }
+
+    /// Serves a connection until it ends or the server is suspended.
+    pub(super) async fn follow(
+        &self,
+        connection: StubConnection,
+        open: OpenStub,
+    ) -> Result<(), SessionError> {
+        let followed = self.follow_connection(connection).await;
+        match followed {
+            Ok(Some(connection)) => open.suspended(connection),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "connection of host environment ended");
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the connection if the server is suspended.
+    async fn follow_connection(
+        &self,
+        connection: StubConnection,
+    ) -> Result<Option<StubConnection>, SessionError> {
+        let mut phases = self.suspender.phases();
+        let session = match connection {
+            StubConnection::Session(session) => session,
+            StubConnection::Greeting(mut greeting) => {
+                let said = tokio::select! {
+                    said = greeting.read_hello(self.settings.hello_timeout) => said?,
+                    () = phases.suspended() => return Ok(Some(StubConnection::Greeting(greeting))),
+                };
+                if !said {
+                    return Ok(None);
+                }
+                let turns = self.suspender.turns();
+                let _turn = tokio::select! {
+                    turn = turns.read() => turn,
+                    () = phases.suspended() => return Ok(Some(StubConnection::Greeting(greeting))),
+                };
+                self.session(*greeting).await?
+            }
+        };
+        let name = session.executor.host.name.clone();
+        match session.run(&mut phases).await {
+            SessionEnd::Suspended(session) => Ok(Some(StubConnection::Session(session))),
+            SessionEnd::Ended(ended) => {
+                tracing::info!(host = %name, "host environment disconnected");
+                ended.map(|()| None)
+            }
+        }
+    }
+
+    /// Admits a stub that has sent its first message.
+    async fn session(&self, greeting: Greeting) -> Result<Box<Session>, SessionError> {
+        let Greeting {
+            socket,
+            mut receiver,
+            hello,
+            process,
+            role,
+        } = greeting;
+        let hello = hello.ok_or(SessionError::NoHello)?;
+        let peer = sockopt::socket_peercred(&socket).map_err(io::Error::from)?;
         let identity = UserIdentity {
-            uid: peer.uid(),
-            gid: peer.gid(),
+            uid: peer.uid.as_raw(),
+            gid: peer.gid.as_raw(),
         };
-        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        let process = peer.pid().and_then(watched);
-        let socket = Arc::new(StubSocket::new(stream.into_std()?)?);
-        let limit = self.settings.frame_limit;
-        let mut receiver = MessageReceiver::new(socket.clone(), limit);
-        let mut sender = MessageSender::new(socket, limit);
-        let first = timeout(self.settings.hello_timeout, receiver.first()).await;
-        let first = first.map_err(|_| SessionError::Slow(self.settings.hello_timeout))?;
-        let (hello, descriptor) = match first? {
-            Some((StubMessage::Hello(hello), descriptor)) => (hello, descriptor),
-            Some(_) => return Err(SessionError::NoHello),
-            // A probe whether a server listens.
-            None => return Ok(()),
-        };
+        let mut sender = MessageSender::new(socket, self.settings.frame_limit, Vec::new());
         let place = match self.admit(&hello, identity) {
             Ok(place) => place,
             Err(refusal) => {
@@ -162,24 +310,43 @@ impl StubService {
         };
         let name = self.name(&hello);
         let welcome = self.welcome(&hello.infos, name.clone());
-        sender.send(&ServerMessage::Welcome(welcome)).await?;
-        tracing::info!(host = %name, uid = identity.uid, pid, release = hello.release, "host environment connected");
-        let (outgoing, queue) = mpsc::channel(self.settings.max_queued_messages);
-        let limits = UpcallLimits {
-            timeout: self.settings.answer_timeout,
-            open: self.settings.max_open_upcalls,
-        };
-        let host = RemoteHost::new(
-            name.clone(),
-            identity,
-            hello.offered,
-            outgoing.clone(),
-            limits,
-        );
+        sender.add(&ServerMessage::Welcome(welcome))?;
+        let (uid, pid) = (identity.uid, peer.pid.as_raw_nonzero());
+        tracing::info!(host = %name, uid, pid, release = hello.release, "host environment connected");
+        let MessageQueue { outgoing, queue } = self.settings.queue();
+        let limits = self.settings.upcall_limits();
+        let host = RemoteHost::new(name, identity, hello.offered, outgoing.clone(), limits);
         let host = Arc::new(host);
+        self.router.host_connected(host.clone());
         if role == StubRole::Owner {
             self.router.set_owner(host.clone());
         }
+        let forks = receiver.take_descriptor();
+        Ok(Box::new(self.assembled(SessionParts {
+            receiver,
+            sender,
+            outgoing,
+            queue,
+            host,
+            process,
+            forks,
+            place,
+        })))
+    }
+
+    /// Makes the session of a connection.
+    fn assembled(&self, parts: SessionParts) -> Session {
+        let SessionParts {
+            receiver,
+            sender,
+            outgoing,
+            queue,
+            host,
+            process,
+            forks,
+            place,
+        } = parts;
+        let (reader, requests) = RequestReader::new(receiver, self.settings.max_queued_messages);
         let jobs = RegisteredJobs::new(
             self.handle.clone(),
             self.router.clone(),
@@ -188,31 +355,108 @@ impl StubService {
             self.settings.max_jobs,
             self.journal.clone(),
         );
-        let forks = descriptor.map(|socket| {
-            let follow = fork_messages::follow(socket, jobs.users(), self.handle.clone());
-            tokio::spawn(follow)
-        });
-        let session = Session {
-            handle: self.handle.clone(),
-            router: self.router.clone(),
-            host: host.clone(),
-            jobs,
-            outgoing,
-            allowance: self.settings.allowance,
-            max_waiting: self.settings.max_queued_messages,
+        Session {
+            reader,
+            writer: MessageWriter { sender, queue },
+            executor: RequestExecutor {
+                handle: self.handle.clone(),
+                router: self.router.clone(),
+                host,
+                jobs,
+                outgoing,
+                allowance: self.settings.allowance,
+                turns: self.suspender.turns(),
+                requests,
+                early: VecDeque::new(),
+            },
             process,
-        };
-        let ended = session.run(receiver, write_all(sender, queue)).await;
-        host.end();
-        if let Some(forks) = forks {
-            forks.abort();
+            forks,
+            place,
         }
-        drop(place);
-        tracing::info!(host = %name, "host environment disconnected");
-        ended
     }
 
-    fn admit(&self, hello: &StubHello, identity: UserIdentity) -> Result<Place<'_>, StubRefusal> {
+    /// Returns the number of names that host environments were given.
+    pub(super) fn named(&self) -> u64 {
+        self.named.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the server belongs to one host environment.
+    pub(super) fn has_owner(&self) -> bool {
+        self.router.has_owner()
+    }
+
+    /// Goes on with the connections that another process of the server had.
+    pub(super) fn go_on(self: &Arc<Self>, entered: EnteredStubs) -> Result<(), HandoverError> {
+        let EnteredStubs {
+            named, connections, ..
+        } = entered;
+        self.named.store(named, Ordering::Relaxed);
+        for EnteredStub {
+            socket,
+            process,
+            forks,
+            received,
+            unsent,
+            session,
+        } in connections
+        {
+            let socket = Arc::new(StubSocket::new(socket.into())?);
+            let limit = self.settings.frame_limit;
+            let mut receiver = MessageReceiver::new(socket.clone(), limit);
+            let connection = match session {
+                None => {
+                    receiver.go_on_with(&received, forks);
+                    StubConnection::Greeting(Box::new(Greeting {
+                        socket,
+                        receiver,
+                        hello: None,
+                        process,
+                        role: StubRole::Guest,
+                    }))
+                }
+                Some(EnteredSession {
+                    host,
+                    queue: MessageQueue { outgoing, queue },
+                    jobs,
+                    values_requests,
+                }) => {
+                    receiver.go_on_with(&received, None);
+                    let sender = MessageSender::new(socket, limit, unsent);
+                    let mut session = self.assembled(SessionParts {
+                        receiver,
+                        sender,
+                        outgoing,
+                        queue,
+                        host,
+                        process,
+                        forks,
+                        place: self.place(),
+                    });
+                    session.executor.jobs.go_on_with(jobs);
+                    for (number, proc) in values_requests {
+                        session.executor.modex(number, proc);
+                    }
+                    StubConnection::Session(Box::new(session))
+                }
+            };
+            self.spawn(connection);
+        }
+        Ok(())
+    }
+
+    /// Serves a connection in a task of its own.
+    pub(super) fn spawn(self: &Arc<Self>, connection: StubConnection) {
+        let (service, open) = (self.clone(), self.suspender.open());
+        // The service traces the end.
+        tokio::spawn(async move { service.follow(connection, open).await });
+    }
+
+    fn place(&self) -> StubPlace {
+        self.connected.fetch_add(1, Ordering::Relaxed);
+        StubPlace(self.connected.clone())
+    }
+
+    fn admit(&self, hello: &StubHello, identity: UserIdentity) -> Result<StubPlace, StubRefusal> {
         if hello.protocol != PROTOCOL {
             return Err(StubRefusal::Protocol {
                 stub: hello.protocol,
@@ -231,9 +475,8 @@ impl StubService {
             });
         }
         let max = self.settings.max_stubs;
-        let before = self.connected.fetch_add(1, Ordering::Relaxed);
-        let place = Place(&self.connected);
-        if before >= max {
+        let place = self.place();
+        if self.connected.load(Ordering::Relaxed) > max {
             return Err(StubRefusal::TooMany { max });
         }
         Ok(place)
@@ -286,15 +529,4 @@ impl StubService {
 /// Returns a descriptor of a process; none if it has ended or is in another PID namespace.
 fn watched(pid: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
-}
-
-/// Sends the queued messages until the queue ends.
-async fn write_all(
-    mut sender: MessageSender,
-    mut queue: mpsc::Receiver<ServerMessage>,
-) -> Result<(), TransferError> {
-    while let Some(message) = queue.recv().await {
-        sender.send(&message).await?;
-    }
-    Ok(())
 }

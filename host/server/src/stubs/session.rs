@@ -1,20 +1,27 @@
 //! Connection of one stub: its requests, in order, and its answers to upcalls.
 use super::{
+    fork_messages,
     host_router::{DeliveredOutput, HostRouter},
     registered_jobs::RegisteredJobs,
     remote_host::RemoteHost,
-    transfer::{MessageReceiver, TransferError},
+    service::StubPlace,
+    suspension::StubPhases,
+    transfer::{MessageReceiver, MessageSender, TransferError},
 };
 use crate::{
     handle::ServerHandle,
     process_watch::{LINGER, end_of},
 };
 use peal_core::{server::EventBudget, user_scope::UserScope};
-use peal_model::{Event, Infos, IofChannel, Status, UserIdentity, Value, code, key};
+use peal_model::{Event, Infos, IofChannel, Proc, Status, UserIdentity, Value, code, key};
 use peal_stub::{HostReply, HostRequest, RequestNumber, ServerMessage, StubMessage, StubRefusal};
-use std::{future::Future, io, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use thiserror::Error;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::{RwLock, mpsc},
+    task::JoinSet,
+    time::sleep,
+};
 
 /// Reason for the end of a stub's connection.
 #[derive(Debug, Error)]
@@ -41,6 +48,181 @@ pub enum SessionError {
 
 /// Connection of an admitted stub.
 pub(super) struct Session {
+    pub(super) reader: RequestReader,
+    pub(super) writer: MessageWriter,
+    pub(super) executor: RequestExecutor,
+    /// Process of the host environment, if it can be watched.
+    pub(super) process: Option<OwnedFd>,
+    /// Socket of the messages of forked procs, if there is one.
+    pub(super) forks: Option<OwnedFd>,
+    #[expect(dead_code, reason = "its drop ends the count of the connection")]
+    pub(super) place: StubPlace,
+}
+
+/// End of the service of a connection.
+pub(super) enum SessionEnd {
+    /// The connection has ended, and its jobs were removed.
+    Ended(Result<(), SessionError>),
+    /// The server is suspended.
+    Suspended(Box<Session>),
+}
+
+impl Session {
+    /// Serves the stub until its connection ends, and removes its jobs; or until the server is suspended.
+    pub(super) async fn run(mut self: Box<Self>, phases: &mut StubPhases) -> SessionEnd {
+        let served = tokio::select! {
+            served = self.serve() => served,
+            () = phases.suspended() => return SessionEnd::Suspended(self),
+        };
+        let turns = self.executor.turns.clone();
+        tokio::select! {
+            _turn = turns.read() => {
+                self.executor.jobs.remove_all().await;
+                self.executor.router.host_ended(&self.executor.host);
+                self.executor.host.end();
+                SessionEnd::Ended(served)
+            }
+            // The process that goes on finds the same end.
+            () = phases.suspended() => SessionEnd::Suspended(self),
+        }
+    }
+
+    /// Serves the stub until its connection ends. Cancelling the future while no turn is under way loses nothing.
+    async fn serve(&mut self) -> Result<(), SessionError> {
+        let Session {
+            reader,
+            writer,
+            executor,
+            process,
+            forks,
+            ..
+        } = self;
+        let process = process.as_ref().map(OwnedFd::try_clone).transpose()?;
+        let host = executor.host.clone();
+        // Ends with this future.
+        let mut followed = JoinSet::new();
+        if let Some(forks) = forks {
+            followed.spawn(fork_messages::follow(
+                forks.try_clone()?,
+                executor.jobs.users(),
+                executor.handle.clone(),
+                executor.turns.clone(),
+            ));
+        }
+        let served = async {
+            let (read, ()) = tokio::join!(reader.read_all(&host), executor.execute_all());
+            read
+        };
+        tokio::select! {
+            served = served => served,
+            ended = writer.write_all() => Ok(ended?),
+            () = process_ended(process) => Ok(()),
+        }
+    }
+
+    /// Puts the messages that wait where [`RequestExecutor::early`] and [`MessageWriter::sender`] have them.
+    pub(super) fn collect_waiting(&mut self) -> Result<(), TransferError> {
+        let Session {
+            reader,
+            writer,
+            executor,
+            ..
+        } = self;
+        while let Ok(request) = executor.requests.try_recv() {
+            executor.early.push_back(request);
+        }
+        executor.early.extend(reader.unpassed.take());
+        while let Ok(message) = writer.queue.try_recv() {
+            writer.sender.add(&message)?;
+        }
+        Ok(())
+    }
+}
+
+/// Receiving end of a connection. Requests wait for the earlier ones; answers do not, since a request may wait
+/// for an upcall whose answer comes behind it.
+pub(super) struct RequestReader {
+    receiver: MessageReceiver,
+    /// Queue of the requests; none after the last one.
+    pass: Option<mpsc::Sender<NumberedRequest>>,
+    /// Request for which the queue had no room.
+    unpassed: Option<NumberedRequest>,
+}
+
+impl RequestReader {
+    /// Creates the receiving end, and the queue of its requests, of which this number wait.
+    pub(super) fn new(
+        receiver: MessageReceiver,
+        max_waiting: usize,
+    ) -> (RequestReader, mpsc::Receiver<NumberedRequest>) {
+        let (pass, requests) = mpsc::channel(max_waiting);
+        let reader = RequestReader {
+            receiver,
+            pass: Some(pass),
+            unpassed: None,
+        };
+        (reader, requests)
+    }
+
+    /// Returns the bytes that were received and not decoded.
+    pub(super) fn undecoded(&self) -> &[u8] {
+        self.receiver.undecoded()
+    }
+
+    /// Reads messages until the stream ends. Cancelling the future loses nothing.
+    async fn read_all(&mut self, host: &RemoteHost) -> Result<(), SessionError> {
+        let read = self.read_some(host).await;
+        // The requests that wait are carried out.
+        self.pass = None;
+        read
+    }
+
+    async fn read_some(&mut self, host: &RemoteHost) -> Result<(), SessionError> {
+        let Some(pass) = &self.pass else {
+            return Ok(());
+        };
+        loop {
+            if self.unpassed.is_some() {
+                let Ok(place) = pass.reserve().await else {
+                    return Ok(());
+                };
+                if let Some(request) = self.unpassed.take() {
+                    place.send(request);
+                }
+            }
+            match self.receiver.next().await? {
+                None => return Ok(()),
+                Some(StubMessage::Hello(_)) => return Err(SessionError::SecondHello),
+                Some(StubMessage::Answer { number, answer }) => host.answered(number, answer),
+                Some(StubMessage::Request { number, request }) => {
+                    self.unpassed = Some(NumberedRequest { number, request });
+                }
+            }
+        }
+    }
+}
+
+/// Sending end of a connection.
+pub(super) struct MessageWriter {
+    pub(super) sender: MessageSender,
+    pub(super) queue: mpsc::Receiver<ServerMessage>,
+}
+
+impl MessageWriter {
+    /// Sends the queued messages until the queue ends. Cancelling the future loses nothing.
+    async fn write_all(&mut self) -> Result<(), TransferError> {
+        loop {
+            self.sender.flush().await?;
+            match self.queue.recv().await {
+                Some(message) => self.sender.add(&message)?,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Executor of the requests of a connection.
+pub(super) struct RequestExecutor {
     pub(super) handle: ServerHandle,
     pub(super) router: Arc<HostRouter>,
     pub(super) host: Arc<RemoteHost>,
@@ -48,46 +230,29 @@ pub(super) struct Session {
     pub(super) outgoing: mpsc::Sender<ServerMessage>,
     /// Number of events that handlers may raise in response to an event of the host environment.
     pub(super) allowance: EventBudget,
-    /// Number of requests that wait for earlier ones. Further ones are not read.
-    pub(super) max_waiting: usize,
-    /// Process of the host environment, if it can be watched.
-    pub(super) process: Option<OwnedFd>,
+    /// Lock that is held while a request is executed. A suspension waits for it.
+    pub(super) turns: Arc<RwLock<()>>,
+    pub(super) requests: mpsc::Receiver<NumberedRequest>,
+    /// Requests that come before those of the queue.
+    pub(super) early: VecDeque<NumberedRequest>,
 }
 
-impl Session {
-    /// Serves the stub until its connection ends, and removes its jobs.
-    pub(super) async fn run(
-        mut self,
-        receiver: MessageReceiver,
-        write: impl Future<Output = Result<(), TransferError>>,
-    ) -> Result<(), SessionError> {
-        let served = self.serve(receiver, write).await;
-        self.jobs.remove_all().await;
-        self.router.host_ended(&self.host);
-        served
-    }
-
-    async fn serve(
-        &mut self,
-        receiver: MessageReceiver,
-        write: impl Future<Output = Result<(), TransferError>>,
-    ) -> Result<(), SessionError> {
-        let process = self.process.take();
-        let (pass, mut requests) = mpsc::channel(self.max_waiting);
-        let read = read_all(receiver, self.host.clone(), pass);
-        let carry_out = async {
-            while let Some(NumberedRequest { number, request }) = requests.recv().await {
+impl RequestExecutor {
+    /// Executes requests until there are no further ones. Cancelling the future while no turn is under way loses
+    /// nothing.
+    async fn execute_all(&mut self) {
+        let turns = self.turns.clone();
+        loop {
+            if self.early.is_empty() {
+                match self.requests.recv().await {
+                    Some(request) => self.early.push_back(request),
+                    None => return,
+                }
+            }
+            let _turn = turns.read().await;
+            if let Some(NumberedRequest { number, request }) = self.early.pop_front() {
                 self.request(number, request).await;
             }
-        };
-        let served = async {
-            let (read, ()) = tokio::join!(read, carry_out);
-            read
-        };
-        tokio::select! {
-            served = served => served,
-            ended = write => Ok(ended?),
-            () = process_ended(process) => Ok(()),
         }
     }
 
@@ -176,16 +341,19 @@ impl Session {
     }
 
     /// Answers when the proc has put values, which may take long.
-    fn modex(&self, number: RequestNumber, proc: peal_model::Proc) {
+    pub(super) fn modex(&self, number: RequestNumber, proc: Proc) {
         if !self.jobs.has(&proc.nspace) {
             self.reply(number, Err(code::PMIX_ERR_INVALID_NAMESPACE));
             return;
         }
         let handle = self.handle.clone();
         let outgoing = self.outgoing.clone();
+        let host = self.host.clone();
+        host.values_request(number, proc.clone());
         tokio::spawn(async move {
             let values = handle.modex(proc).await;
             send(&outgoing, number, values.map(HostReply::Data));
+            host.values_sent(number);
         });
     }
 
@@ -222,31 +390,9 @@ async fn process_ended(process: Option<OwnedFd>) {
 
 /// Request that has not been carried out.
 #[derive(Debug)]
-struct NumberedRequest {
-    number: RequestNumber,
-    request: HostRequest,
-}
-
-/// Reads messages until the stream ends. Requests wait for the earlier ones; answers do not, since a
-/// request may wait for an upcall whose answer comes behind it.
-async fn read_all(
-    mut receiver: MessageReceiver,
-    host: Arc<RemoteHost>,
-    pass: mpsc::Sender<NumberedRequest>,
-) -> Result<(), SessionError> {
-    while let Some(message) = receiver.next().await? {
-        match message {
-            StubMessage::Hello(_) => return Err(SessionError::SecondHello),
-            StubMessage::Answer { number, answer } => host.answered(number, answer),
-            StubMessage::Request { number, request } => {
-                let request = NumberedRequest { number, request };
-                if pass.send(request).await.is_err() {
-                    return Ok(());
-                }
-            }
-        }
-    }
-    Ok(())
+pub(super) struct NumberedRequest {
+    pub(super) number: RequestNumber,
+    pub(super) request: HostRequest,
 }
 
 fn send(
@@ -282,7 +428,7 @@ mod tests {
         let offered = vec![UpcallKind::Query];
         let host = RemoteHost::new(name.clone(), identity, offered, outgoing, limits);
         let host = Arc::new(host);
-        let (pass, mut requests) = mpsc::channel(8);
+        let (mut reader, mut requests) = RequestReader::new(receiver, 8);
         let stub_side = async {
             let Some(ServerMessage::Upcall { number, .. }) = sent.recv().await else {
                 panic!("an upcall should be sent")
@@ -307,7 +453,8 @@ mod tests {
             source: name.clone(),
             queries: Vec::new(),
         };
-        let read = tokio::spawn(read_all(receiver, host.clone(), pass));
+        let answering = host.clone();
+        let read = tokio::spawn(async move { reader.read_all(&answering).await });
         let (answer, ()) = tokio::join!(host.call(query), stub_side);
         assert_eq!(answer, Ok(UpcallResult::Done));
         assert_eq!(requests.try_recv().unwrap().number, RequestNumber(1));

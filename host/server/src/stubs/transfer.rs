@@ -32,6 +32,8 @@ pub(super) struct MessageReceiver {
     socket: Arc<StubSocket>,
     decoder: MessageDecoder,
     buffer: Vec<u8>,
+    /// Descriptor that came before the end of the first message.
+    descriptor: Option<OwnedFd>,
 }
 
 impl MessageReceiver {
@@ -40,7 +42,29 @@ impl MessageReceiver {
             socket,
             decoder: MessageDecoder::new(limit),
             buffer: vec![0; PIECE],
+            descriptor: None,
         }
+    }
+
+    /// Goes on with what another process of the server has received.
+    pub(super) fn go_on_with(&mut self, received: &[u8], descriptor: Option<OwnedFd>) {
+        self.decoder.push(received);
+        self.descriptor = descriptor;
+    }
+
+    /// Returns the bytes that were received and not decoded.
+    pub(super) fn undecoded(&self) -> &[u8] {
+        self.decoder.undecoded()
+    }
+
+    /// Takes the descriptor that came with the first message.
+    pub(super) fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptor.take()
+    }
+
+    /// Returns the descriptor that came before the end of the first message.
+    pub(super) fn descriptor(&self) -> Option<&OwnedFd> {
+        self.descriptor.as_ref()
     }
 
     /// Returns the next message; `None` at the end of the stream.
@@ -63,15 +87,13 @@ impl MessageReceiver {
         }
     }
 
-    /// Returns the first message with the descriptor that came along, if any. Further descriptors are
-    /// closed.
-    pub(super) async fn first<T: DeserializeOwned>(
-        &mut self,
-    ) -> Result<Option<(T, Option<OwnedFd>)>, TransferError> {
-        let mut descriptor = None;
+    /// Returns the first message. A descriptor that comes along is kept, further ones are closed.
+    ///
+    /// Cancelling the future loses nothing.
+    pub(super) async fn first<T: DeserializeOwned>(&mut self) -> Result<Option<T>, TransferError> {
         loop {
             if let Some(message) = self.decoder.next_message()? {
-                return Ok(Some((message, descriptor)));
+                return Ok(Some(message));
             }
             let buffer = &mut self.buffer;
             let received = self.socket.read_by(|stream| receive(stream, buffer));
@@ -79,7 +101,7 @@ impl MessageReceiver {
             if count == 0 {
                 return Ok(None);
             }
-            descriptor = descriptor.or(received);
+            self.descriptor = self.descriptor.take().or(received);
             self.decoder
                 .push(self.buffer.get(..count).unwrap_or_default());
         }
@@ -108,25 +130,62 @@ fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Ow
 pub(super) struct MessageSender {
     socket: Arc<StubSocket>,
     limit: FrameLimit,
+    /// Bytes that are to be sent.
+    unsent: Vec<u8>,
+    /// Number of bytes at the beginning of these that were sent.
+    sent: usize,
 }
 
 impl MessageSender {
-    pub(super) fn new(socket: Arc<StubSocket>, limit: FrameLimit) -> MessageSender {
-        MessageSender { socket, limit }
+    /// Creates the sending end of a connection. These bytes are sent before the first message.
+    pub(super) fn new(
+        socket: Arc<StubSocket>,
+        limit: FrameLimit,
+        unsent: Vec<u8>,
+    ) -> MessageSender {
+        MessageSender {
+            socket,
+            limit,
+            unsent,
+            sent: 0,
+        }
     }
 
-    pub(super) async fn send<T: Serialize>(&mut self, message: &T) -> Result<(), TransferError> {
+    /// Returns the socket.
+    pub(super) fn socket(&self) -> &Arc<StubSocket> {
+        &self.socket
+    }
+
+    /// Adds a message to what is to be sent.
+    pub(super) fn add<T: Serialize>(&mut self, message: &T) -> Result<(), TransferError> {
         let frame = peal_stub::encode(message, self.limit)?;
-        let mut rest = frame.as_slice();
-        while !rest.is_empty() {
-            match self.socket.try_send(rest) {
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+        self.unsent.extend(frame);
+        Ok(())
+    }
+
+    /// Returns the bytes that are to be sent.
+    pub(super) fn unsent(&self) -> &[u8] {
+        self.unsent.get(self.sent..).unwrap_or_default()
+    }
+
+    /// Sends all bytes that are to be sent. Cancelling the future loses nothing.
+    pub(super) async fn flush(&mut self) -> Result<(), TransferError> {
+        while !self.unsent().is_empty() {
+            match self.socket.try_send(self.unsent()) {
+                Ok(count) => self.sent = self.sent.saturating_add(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.socket.writable().await?;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
+        self.unsent.clear();
+        self.sent = 0;
         Ok(())
+    }
+
+    pub(super) async fn send<T: Serialize>(&mut self, message: &T) -> Result<(), TransferError> {
+        self.add(message)?;
+        self.flush().await
     }
 }
