@@ -6,6 +6,7 @@ use super::{
     launchers::{self, LauncherJob},
     memory,
     nodes::{self, NodesJob},
+    observed::{self, Observer},
     processes::{self, UserProcess},
     programs::Programs,
     registering::{self, Installed},
@@ -68,6 +69,12 @@ pub enum MeasuredWork {
     /// Events through modules of a user.
     UserChain {
         process: UserProcess,
+        count: u32,
+        warm: u32,
+    },
+    /// Events through handlers beside an observer.
+    Observed {
+        observer: Observer,
         count: u32,
         warm: u32,
     },
@@ -244,6 +251,11 @@ impl Arm {
                 count,
                 warm,
             } => processes::user_chain(programs, *process, *count, *warm)?,
+            MeasuredWork::Observed {
+                observer,
+                count,
+                warm,
+            } => observed::time(programs, *observer, *count, *warm)?,
             MeasuredWork::Start {
                 launcher,
                 release,
@@ -254,31 +266,31 @@ impl Arm {
     }
 }
 
+/// Returns the section of a module.
+fn module(programs: &Programs, name: &str, rest: &str) -> String {
+    let component = programs.components.join(name).with_extension("wasm");
+    format!("[[module]]\nname = {name:?}\npath = {component:?}\n{rest}\n")
+}
+
+/// Returns the sections of this number of handlers of one component, and of one that raises the reply.
+pub fn handler_modules(programs: &Programs, name: &str, count: u32) -> String {
+    let handles = "codes = [-3101]\nevent_classes = \"both\"";
+    let first = (0..count).map(|at| {
+        // Names of modules are unique; the first occurrence is that of the name.
+        module(programs, name, handles).replacen(name, &format!("{name}-{at}"), 1)
+    });
+    let raises = format!("{handles}\ngrants = [\"notify\"]");
+    first
+        .chain([module(programs, "event-echo", &raises)])
+        .collect()
+}
+
 /// Writes the configuration with the modules. Quarantine is off where a handler exceeds its limits
 /// on purpose.
 fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result<PathBuf> {
     let config = scratch.path().join("peal.toml");
-    let module = |name: &str, rest: &str| {
-        let component = programs.components.join(name).with_extension("wasm");
-        format!("[[module]]\nname = {name:?}\npath = {component:?}\n{rest}\n")
-    };
-    // Some handlers of one component, and one that raises the reply.
-    let handlers = |name: &str, count: u32| -> String {
-        let first = (0..count).map(|at| {
-            // Names of modules are unique; the first occurrence is that of the name.
-            module(name, "codes = [-3101]\nevent_classes = \"both\"").replacen(
-                name,
-                &format!("{name}-{at}"),
-                1,
-            )
-        });
-        first
-            .chain([module(
-                "event-echo",
-                "codes = [-3101]\nevent_classes = \"both\"\ngrants = [\"notify\"]",
-            )])
-            .collect()
-    };
+    let module = |name: &str, rest: &str| module(programs, name, rest);
+    let handlers = |name: &str, count: u32| handler_modules(programs, name, count);
     let trail = || {
         format!(
             "[audit]\npath = {:?}\non_failure = \"deny\"\n",

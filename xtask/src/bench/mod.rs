@@ -9,6 +9,7 @@ mod launchers;
 mod machine;
 mod memory;
 mod nodes;
+mod observed;
 mod plan;
 mod processes;
 mod programs;
@@ -87,6 +88,8 @@ pub enum Group {
     /// An event from one client to another past a policy or behind handlers, with an audit trail
     /// and without
     Audit,
+    /// An event through handlers while a browser shows the console, or a collector takes traces
+    Observed,
     /// An event from one client to many
     Fanout,
     /// A fence of all procs of a job

@@ -217,6 +217,7 @@ impl Plan {
                 Group::UnderLimitHits => plan.under_limit_hits(),
                 Group::BesideShadow => plan.beside_shadow(),
                 Group::Audit => plan.audit(),
+                Group::Observed => plan.observed(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
                 Group::Groups => plan.groups(),
@@ -264,6 +265,7 @@ impl Plan {
             | MeasuredWork::Register { .. }
             | MeasuredWork::ServerStart { .. }
             | MeasuredWork::IdleMemory
+            | MeasuredWork::Observed { .. }
             | MeasuredWork::Cluster { .. }
             | MeasuredWork::UserChain { .. } => false,
             MeasuredWork::Start { .. } => false,

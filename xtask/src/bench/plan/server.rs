@@ -3,6 +3,7 @@ use super::{C, Plan, ResultBound, metric};
 use crate::bench::{
     Group,
     arm::{Hosts, JobMeasurement, MeasuredWork, Side},
+    observed::Observer,
 };
 
 impl Plan {
@@ -45,6 +46,39 @@ impl Plan {
                 peer,
                 "us",
                 ResultBound::RatioAtMost(1.3),
+            );
+        }
+    }
+
+    pub(super) fn observed(&mut self) {
+        let (count, warm) = (self.size.of(10_000), self.size.of(1000));
+        let name = |observer: Observer| format!("observed.{}", observer.name());
+        for observer in Observer::ALL {
+            self.arm(
+                name(observer),
+                MeasuredWork::Observed {
+                    observer,
+                    count,
+                    warm,
+                },
+            );
+        }
+        for (what, observer) in [
+            ("beside an open page of the console", Observer::Browser),
+            (
+                "with traces and metrics for a collector",
+                Observer::Collector,
+            ),
+        ] {
+            let ours = metric(&name(observer), "us");
+            let peer = ("unobserved", metric(&name(Observer::Nobody), "us"));
+            self.row(
+                Group::Observed,
+                format!("through 16 handlers and back, {what}"),
+                ours,
+                peer,
+                "us",
+                ResultBound::RatioAtMost(1.1),
             );
         }
     }
