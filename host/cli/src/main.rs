@@ -42,6 +42,7 @@ mod run;
 mod serve;
 mod server_signals;
 mod service_manager;
+mod short_text;
 mod sort_value;
 mod stats;
 mod stdin;
@@ -64,6 +65,7 @@ use anyhow::Context;
 use args::{Args, ChainCommand, PealCommand};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use error_text::error_text;
+use peal_model::plain;
 use peal_server::admin::AdminRequest;
 use std::{fmt::Display, fs, io::Write, path::Path, process::ExitCode};
 
@@ -155,22 +157,4 @@ fn print_line(text: &str) {
         .map(|line| format!("{}{line}\n", messages::PREFIX))
         .collect();
     let _ = messages::StandardErrorWriter.write_all(lines.as_bytes());
-}
-
-/// Escapes the characters of a text that could end a line, move the cursor or turn the direction of a text
-/// around.
-fn plain(text: &str) -> String {
-    let is_harmful = |of: char| {
-        of.is_control()
-            || matches!(of, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
-    text.chars()
-        .flat_map(|of| {
-            if is_harmful(of) {
-                of.escape_default().collect::<Vec<_>>()
-            } else {
-                vec![of]
-            }
-        })
-        .collect()
 }

@@ -1,11 +1,9 @@
 //! Transcript of a job on standard error, in words for newcomers.
+use crate::short_text::{plain_start, shortened};
 use peal_core::{owner::Owner, termination::TerminationRequest};
-use peal_model::{ChainResult, Event, Proc, Value, code, counted};
+use peal_model::{ChainResult, Event, Proc, code, counted};
 use peal_server::{ChainResults, Notice, RequestedTermination};
 use std::io::Write;
-
-/// Limit of a text's length, in characters.
-const MAX_SHOWN_CHARACTERS: usize = 200;
 
 /// Returns true for notices that the transcript shows.
 pub fn is_shown(notice: &Notice) -> bool {
@@ -91,8 +89,8 @@ fn handled(owner: &Owner, event: &Event, steps: &[ChainResult]) -> String {
         for info in &step.infos {
             text.push_str(&format!(
                 ", {}={}",
-                plain(info.key.as_str()),
-                short(&info.value)
+                plain_start(info.key.as_str()),
+                shortened(&info.value)
             ));
         }
         if step.status == code::PMIX_EVENT_ACTION_COMPLETE {
@@ -114,7 +112,7 @@ fn owner_name(owner: &Owner) -> &'static str {
 fn decided(termination: &RequestedTermination) -> String {
     let by = format!(
         "handler \"{}\" of {}",
-        plain(&termination.handler),
+        plain_start(&termination.handler),
         owner_name(&termination.owner)
     );
     match termination.request {
@@ -127,23 +125,6 @@ fn name(step: &ChainResult) -> String {
     if step.name.is_empty() {
         "(no name)".to_owned()
     } else {
-        plain(&step.name)
+        plain_start(&step.name)
     }
-}
-
-/// Escapes a text of a program or component, so that it cannot end a line or move the cursor.
-fn plain(text: &str) -> String {
-    crate::plain(text)
-        .chars()
-        .take(MAX_SHOWN_CHARACTERS)
-        .collect()
-}
-
-/// Formats a value in few characters, none of which can move the cursor.
-fn short(value: &Value) -> String {
-    value
-        .to_string()
-        .chars()
-        .take(MAX_SHOWN_CHARACTERS)
-        .collect()
 }

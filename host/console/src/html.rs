@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{DOCTYPE, Markup, html};
+use peal_model::plain_lines;
 use peal_server::admin::{LiveData, WatchedStatus};
 
 /// Pages of the navigation: address and title.
@@ -96,7 +97,7 @@ pub(crate) fn page_without_rights(title: &str, content: &Markup) -> Markup {
 /// Returns a page that says why something was not done.
 pub(crate) fn problem_page(status: StatusCode, title: &str, reason: &str) -> Response {
     let content = html! {
-        p.bad role="alert" { (harmless(reason)) }
+        p.bad role="alert" { (plain_lines(reason)) }
         p { a href="/" { "Overview" } }
     };
     (status, page_without_rights(title, &content)).into_response()
@@ -110,7 +111,7 @@ fn document(title: &str, body: &Markup) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (harmless(title)) " - Peal" }
+                title { (plain_lines(title)) " - Peal" }
                 link rel="stylesheet" href="/console.css";
                 script src="/console.js" defer {}
             }
@@ -180,7 +181,7 @@ impl HtmlTable<'_> {
 
 /// Returns a cell with a text that others may have chosen.
 pub(crate) fn text(text: impl AsRef<str>) -> Markup {
-    html! { (harmless(text.as_ref())) }
+    html! { (plain_lines(text.as_ref())) }
 }
 
 /// Returns a cell with a number.
@@ -200,7 +201,7 @@ pub(crate) fn rate(rate: Option<f64>) -> Markup {
 /// Returns the name and the number of a status.
 pub(crate) fn status(of: &WatchedStatus) -> String {
     match &of.name {
-        Some(name) => format!("{} ({})", harmless(name), of.number),
+        Some(name) => format!("{} ({})", plain_lines(name), of.number),
         None => of.number.to_string(),
     }
 }
@@ -212,24 +213,6 @@ pub(crate) fn microseconds(of: u64) -> String {
         1000..1_000_000 => format!("{:.2} ms", of as f64 / 1000.0),
         _ => format!("{:.2} s", of as f64 / 1_000_000.0),
     }
-}
-
-/// Returns a text without characters that have an effect on others: control characters, and those that change
-/// the direction or cannot be seen.
-pub(crate) fn harmless(text: &str) -> String {
-    let is_harmful = |of: char| {
-        of.is_control()
-            || matches!(of, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
-    let mut shown = String::with_capacity(text.len());
-    for of in text.chars() {
-        if is_harmful(of) && of != '\n' {
-            shown.extend(of.escape_default());
-        } else {
-            shown.push(of);
-        }
-    }
-    shown
 }
 
 #[cfg(test)]

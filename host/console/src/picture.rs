@@ -1,6 +1,6 @@
 //! Picture of the way from an event through handlers, as SVG. A table beside it says the same.
-use crate::html::harmless;
 use maud::{Markup, html};
+use peal_model::plain_lines;
 
 /// Width of the picture, of a box, and height of a box and of the gap below it.
 const WIDTH: usize = 640;
@@ -46,8 +46,8 @@ pub(crate) fn picture(title: &str, description: &str, boxes: &[PictureBox]) -> M
     html! {
         svg role="img" aria-labelledby="picture-title picture-description" width=(WIDTH) height=(height)
             viewBox=(format!("0 0 {WIDTH} {height}")) {
-            title #picture-title { (harmless(title)) }
-            desc #picture-description { (harmless(description)) }
+            title #picture-title { (plain_lines(title)) }
+            desc #picture-description { (plain_lines(description)) }
             @for (at, of) in boxes.iter().take(MAX_BOXES).enumerate() { (drawn(at, of)) }
         }
         @if boxes.len() > shown { p.faint { "and " (boxes.len() - shown) " more handlers" } }
@@ -74,7 +74,7 @@ fn drawn(at: usize, of: &PictureBox) -> Markup {
 
 /// Returns a text of this number of characters at most.
 fn line(text: &str, max: usize) -> String {
-    let text = harmless(text);
+    let text = plain_lines(text);
     if text.chars().count() <= max {
         return text;
     }

@@ -2,7 +2,7 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{Page, harmless, problem_page},
+    html::{Page, problem_page},
     tokens::ConsoleRights,
 };
 use axum::{
@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
+use peal_model::plain_lines;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -102,15 +103,15 @@ pub(crate) async fn replay_call(
 fn compared(seq: u64, report: &ReplayReport) -> Markup {
     html! {
         dl {
-            dt { "Module" } dd { (harmless(&report.module)) }
-            dt { "Recorded" } dd { (harmless(&report.was)) }
+            dt { "Module" } dd { (plain_lines(&report.module)) }
+            dt { "Recorded" } dd { (plain_lines(&report.was)) }
         }
         @match &report.verdict {
             ReplayVerdict::Same => p.good role="status" { "The replay is the same, to the last unit of fuel." },
-            ReplayVerdict::Not(why) => p.bad role="status" { "Not replayed: " (harmless(why)) },
+            ReplayVerdict::Not(why) => p.bad role="status" { "Not replayed: " (plain_lines(why)) },
             ReplayVerdict::Differs(differences) => {
                 p.bad role="status" { "The replay differs:" }
-                ul { @for of in differences { li { (harmless(of)) } } }
+                ul { @for of in differences { li { (plain_lines(of)) } } }
             }
         }
         p { a href=(format!("/audit/{seq}")) { "Back to the record" } }

@@ -20,6 +20,7 @@ mod job;
 #[rustfmt::skip]
 pub mod names;
 mod named;
+mod plain;
 mod policy;
 mod registration_change;
 mod reply;
@@ -45,6 +46,7 @@ pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use named::NamedProcs;
 pub use names::{Attribute, data_type, key, number, rank, status as code};
+pub use plain::{plain, plain_lines};
 pub use policy::{
     Amendment, LogRequest, Mail, PolicyOutcome, PolicyRequest, TargetProc, UnixGroup, UserIdentity,
 };

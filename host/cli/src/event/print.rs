@@ -2,6 +2,7 @@
 //! that they cannot end a line or move the cursor.
 use crate::{
     args::{DataFormat, OutputFormat},
+    short_text::{plain_start, shortened},
     users,
 };
 use anyhow::Result;
@@ -13,9 +14,6 @@ use std::{
     fmt::Write as _,
     io::{self, IsTerminal},
 };
-
-/// Limit of a value's length in output for people, in characters.
-const MAX_SHOWN_CHARACTERS: usize = 200;
 
 /// Output format of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,11 +73,13 @@ pub fn line(event: &WatchedEvent) -> String {
     let source = event
         .source
         .as_ref()
-        .map_or("the resource manager".to_owned(), |source| plain(source));
+        .map_or("the resource manager".to_owned(), |source| {
+            plain_start(source)
+        });
     let mut line = format!(
         "{} from {source}, range {}",
         status(&event.code),
-        plain(&event.range)
+        plain_start(&event.range)
     );
     for of in &event.infos {
         // A write to a string cannot fail.
@@ -102,18 +102,11 @@ fn colored(event: &WatchedEvent) -> String {
 /// Formats an info as `key=value`.
 pub fn info(info: &WatchedInfo) -> String {
     let key = info.attribute.as_ref().unwrap_or(&info.key);
-    format!(
-        "{}={}",
-        plain(key),
-        value(&info.value)
-            .chars()
-            .take(MAX_SHOWN_CHARACTERS)
-            .collect::<String>()
-    )
+    format!("{}={}", plain_start(key), shortened(value(&info.value)))
 }
 
 fn results(chain: &WatchedChain) -> impl Iterator<Item = String> {
-    let owner = plain(&users::owner(&chain.owner));
+    let owner = plain_start(&users::owner(&chain.owner));
     chain.results.iter().map(
         move |WatchedResult {
                   handler,
@@ -121,23 +114,16 @@ fn results(chain: &WatchedChain) -> impl Iterator<Item = String> {
                   infos,
               }| {
             let infos: String = infos.iter().map(|of| format!(" {}", info(of))).collect();
-            format!("{owner}/{}: {}{infos}", plain(handler), status(of))
+            format!("{owner}/{}: {}{infos}", plain_start(handler), status(of))
         },
     )
 }
 
 fn status(status: &WatchedStatus) -> String {
     match &status.name {
-        Some(name) => format!("{} ({})", plain(name), status.number),
+        Some(name) => format!("{} ({})", plain_start(name), status.number),
         None => status.number.to_string(),
     }
-}
-
-fn plain(text: &str) -> String {
-    crate::plain(text)
-        .chars()
-        .take(MAX_SHOWN_CHARACTERS)
-        .collect()
 }
 
 fn value(of: &Value) -> String {
@@ -150,7 +136,7 @@ fn value(of: &Value) -> String {
         Value::Object(fields) => {
             let fields = fields
                 .iter()
-                .map(|(name, of)| format!("{}: {}", plain(name), value(of)));
+                .map(|(name, of)| format!("{}: {}", plain_start(name), value(of)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),

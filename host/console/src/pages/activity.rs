@@ -2,11 +2,12 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{Column, HtmlTable, Page, harmless, live_part, microseconds, number, rate, text},
+    html::{Column, HtmlTable, Page, live_part, microseconds, number, rate, text},
     live::{Fragment, LivePage},
 };
 use axum::{Extension, extract::State};
 use maud::{Markup, html};
+use peal_model::plain_lines;
 use peal_server::admin::{
     ActivityJob, ActivityModule, ActivityProcState, ActivitySink, LiveData, ModuleState,
     UserResources,
@@ -43,10 +44,10 @@ pub(crate) fn server(data: &LiveData) -> Markup {
     let seconds = data.uptime_ms / 1000;
     html! {
         @for trouble in &server.troubles {
-            p.bad { (trouble.kind) ": " (harmless(&trouble.message)) }
+            p.bad { (trouble.kind) ": " (plain_lines(&trouble.message)) }
         }
         dl {
-            dt { "Server" } dd { "peal " (server.release) " on " (harmless(&server.node)) ", process " (server.pid) }
+            dt { "Server" } dd { "peal " (server.release) " on " (plain_lines(&server.node)) ", process " (server.pid) }
             dt { "Phase" } dd { (server.phase) }
             dt { "Up" } dd { (seconds / 3600) " h " (seconds % 3600 / 60) " min" }
             dt { "Connections" } dd { (server.connections.unwrap_or_default()) }

@@ -2,7 +2,7 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{Column, HtmlTable, Page, harmless, number, problem_page, text},
+    html::{Column, HtmlTable, Page, number, problem_page, text},
     replay,
 };
 use axum::{
@@ -13,6 +13,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use peal_audit::{AuditEntry, AuditError, Gist, TrailSource, kind, readable, shown_time};
+use peal_model::plain_lines;
 use peal_store::{Filter, TrailRow};
 use serde::Deserialize;
 use std::{path::PathBuf, sync::Arc};
@@ -174,7 +175,7 @@ fn records(console: &Console, rows: &[TrailRow]) -> Markup {
     };
     let row = |row: &TrailRow| {
         let gist = gist(row);
-        let of = |text: &Option<String>| harmless(text.as_deref().unwrap_or_default());
+        let of = |text: &Option<String>| plain_lines(text.as_deref().unwrap_or_default());
         vec![
             html! { a href=(format!("/audit/{}", row.seq)) { (number(row.seq)) } },
             html! { (shown_time(row.at)) },
@@ -226,7 +227,7 @@ pub(crate) async fn record_page(
         (records(&console, std::slice::from_ref(&row)))
         @if row.kind == kind::CALL { (replay::button(&visitor, seq)) }
         h2 { "Whole record" }
-        pre tabindex="0" { (harmless(&body)) }
+        pre tabindex="0" { (plain_lines(&body)) }
         p { a href="/audit" { "Back to the audit trail" } }
     };
     Page {

@@ -3,7 +3,7 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{Column, HtmlTable, Page, harmless, problem_page, text},
+    html::{Column, HtmlTable, Page, problem_page, text},
     live::LivePage,
     pages::activity,
     picture::{BoxTone, PictureBox, picture},
@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
-use peal_model::{Event, Nspace, Range, Status};
+use peal_model::{Event, Nspace, Range, Status, plain_lines};
 use peal_server::admin::{Chain, ChainOwner, ChainPosition, chain_positions};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -148,7 +148,7 @@ fn way(console: &Console, event: Option<&Event>, rows: &[ChainPosition<'_>]) -> 
 
 fn boxed(console: &Console, row: &ChainPosition<'_>) -> PictureBox {
     PictureBox {
-        label: harmless(name(row)),
+        label: plain_lines(name(row)),
         detail: match row.position {
             Ok(_) => row.stands(),
             Err(why) => format!("passed over: {why}"),

@@ -3,8 +3,7 @@ use crate::{
     console::Console,
     guard::Visitor,
     html::{
-        Column, HtmlTable, Page, harmless, live_part, microseconds, number, problem_page, rate,
-        status, text,
+        Column, HtmlTable, Page, live_part, microseconds, number, problem_page, rate, status, text,
     },
     live::{Fragment, LivePage},
     picture::{BoxTone, PictureBox, picture},
@@ -17,6 +16,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use peal_audit::shown_time;
+use peal_model::plain_lines;
 use peal_server::admin::{ActivityCodeCount, EventPassage, LiveData, NumberedEntry, PassageStep};
 use std::sync::Arc;
 
@@ -180,7 +180,7 @@ fn way(event: &EventPassage, data: &LiveData) -> Markup {
             text(&step.module),
             html! {
                 @match &step.failure {
-                    Some(failure) => span.bad { (harmless(failure)) },
+                    Some(failure) => span.bad { (plain_lines(failure)) },
                     None => (status(&step.status)),
                 }
             },
@@ -196,9 +196,9 @@ fn way(event: &EventPassage, data: &LiveData) -> Markup {
     html! {
         dl {
             dt { "Code" } dd { (code) }
-            dt { "Source" } dd { (harmless(source(event))) }
-            dt { "User" } dd { (harmless(&event.uid.map(|uid| data.user(uid)).unwrap_or_default())) }
-            dt { "Range" } dd { (harmless(&event.range)) }
+            dt { "Source" } dd { (plain_lines(source(event))) }
+            dt { "User" } dd { (plain_lines(&event.uid.map(|uid| data.user(uid)).unwrap_or_default())) }
+            dt { "Range" } dd { (plain_lines(&event.range)) }
             dt { "Passed" } dd { (shown_time(event.at_ms)) ", took " (microseconds(event.time_us)) }
         }
         (picture("Way of the event", &description, &boxes))

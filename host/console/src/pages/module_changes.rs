@@ -2,7 +2,7 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{Page, harmless, problem_page},
+    html::{Page, problem_page},
     server_link::{LinkError, unexpected},
     tokens::ConsoleRights,
 };
@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use maud::{Markup, html};
+use peal_model::plain_lines;
 use peal_server::admin::{AdminReply, AdminRequest, ModuleCall};
 use serde::Deserialize;
 use std::{fmt, sync::Arc};
@@ -72,7 +73,7 @@ impl RequestedChange {
 
 impl fmt::Display for RequestedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = harmless(&self.name);
+        let name = plain_lines(&self.name);
         match (self.verb, self.to) {
             (ChangeVerb::Deploy, _) => f.write_str("Deploy the modules of the configuration files"),
             (ChangeVerb::Rollback, Some(to)) => write!(f, "Roll back to version {to}"),
@@ -213,7 +214,7 @@ fn refused(error: &LinkError) -> Response {
 }
 
 fn list_of(lines: &[String]) -> Markup {
-    html! { ul { @for line in lines { li { (harmless(line)) } } } }
+    html! { ul { @for line in lines { li { (plain_lines(line)) } } } }
 }
 
 /// Returns the changes of a reply in lines; none for a reply to another request.

@@ -2,7 +2,7 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{Column, HtmlTable, harmless, number, problem_page, text},
+    html::{Column, HtmlTable, number, problem_page, text},
     pages::{
         activity,
         module_changes::{ChangeVerb, button, change, page, rollback},
@@ -18,6 +18,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use peal_audit::shown_time;
+use peal_model::plain_lines;
 use peal_server::admin::{
     ChainOwner, ModuleList, ModuleState, ModuleStatus, ShadowReport, VersionStatus,
 };
@@ -50,7 +51,7 @@ async fn content(console: &Console, visitor: &Visitor) -> Result<Markup, LinkErr
         } @else {
             p.faint { "The token of administrators lets you deploy and roll back." }
         }
-        @for user in &list.refused { p.bad { (harmless(&user.to_string())) } }
+        @for user in &list.refused { p.bad { (plain_lines(&user.to_string())) } }
         (modules(console, &list, may_change))
         @for (name, reports) in &shadows {
             @for report in reports { (differences(console, name, report)) }
@@ -83,7 +84,7 @@ fn modules(console: &Console, list: &ModuleList, may_change: bool) -> Markup {
             text(module.roles.join(", ")),
             activity::state(&module.state),
             html! {
-                @if module.reaches.is_empty() { "nothing" } @else { (harmless(&module.reaches.join(", "))) }
+                @if module.reaches.is_empty() { "nothing" } @else { (plain_lines(&module.reaches.join(", "))) }
             },
             html! { code title=(module.sha256) { (digest) } },
             text(
@@ -113,7 +114,7 @@ fn changes(module: &ModuleStatus) -> Markup {
 }
 
 fn differences(console: &Console, name: &str, report: &ShadowReport) -> Markup {
-    let caption = format!("Differences of the shadow module {}", harmless(name));
+    let caption = format!("Differences of the shadow module {}", plain_lines(name));
     let table = HtmlTable {
         caption: &caption,
         columns: &[
@@ -133,9 +134,9 @@ fn differences(console: &Console, name: &str, report: &ShadowReport) -> Markup {
         ]
     });
     html! {
-        h2 { "Shadow module " (harmless(name)) }
+        h2 { "Shadow module " (plain_lines(name)) }
         p {
-            "Of " (harmless(&console.owner(&report.owner))) ": " (report.calls) " calls, " (report.differed)
+            "Of " (plain_lines(&console.owner(&report.owner))) ": " (report.calls) " calls, " (report.differed)
             " would have changed the result, " (report.failed) " failed, " (report.missed) " were skipped."
         }
         (table.with(rows.collect()))
