@@ -8,10 +8,7 @@ mod tests;
 mod usage;
 
 pub use read::read;
-pub(crate) use table::{
-    ContinuedCheck, ContinuedMonitor, ContinuedWork, EndedMonitor, MonitorAction, MonitorTable,
-    NewMonitor, SampleUse,
-};
+pub(crate) use table::{EndedMonitor, MonitorAction, MonitorTable, NewMonitor, SampleUse};
 pub use table::{MonitorId, MonitorLimits};
 pub use usage::{
     PROC_ELAPSED, TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, UsageOf, UsageRequest,

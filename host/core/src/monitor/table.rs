@@ -56,6 +56,18 @@ pub(crate) enum NewMonitor {
 pub(crate) enum MonitorAction {
     /// Raises an alert, because a monitored proc or file shows no activity.
     Alert { requester: Proc, alert: Arc<Event> },
+    /// Opens a file, and answers the requester with the result.
+    Open {
+        watch: MonitorId,
+        path: PathBuf,
+        requester: Proc,
+    },
+    /// Keeps a file at hand that was opened before.
+    Keep {
+        watch: MonitorId,
+        path: PathBuf,
+        requester: Proc,
+    },
     /// Checks a file again.
     Look(MonitorId),
     /// Takes a sample.
@@ -84,35 +96,6 @@ pub(crate) struct EndedMonitor {
     pub(crate) of_file: bool,
     /// The request that waits for a reply.
     pub(crate) waiting: Option<RequestId>,
-}
-
-/// Work of a monitor that another process of the server has begun.
-#[derive(Debug)]
-pub(crate) struct ContinuedMonitor {
-    pub(crate) watch: MonitorId,
-    pub(crate) requester: Proc,
-    pub(crate) work: ContinuedWork,
-}
-
-/// Kind of such work.
-#[derive(Debug)]
-pub(crate) enum ContinuedWork {
-    /// Keeps the file at hand, and repeats a check that had no result yet.
-    File {
-        path: PathBuf,
-        check: ContinuedCheck,
-    },
-    /// Takes a sample that was under way.
-    Sample(Arc<UsageRequest>),
-}
-
-/// Check of a file that had no result yet.
-#[derive(Debug)]
-pub(crate) enum ContinuedCheck {
-    None,
-    /// The check whose result answers the requester.
-    First,
-    Later,
 }
 
 /// The monitors and the activity of a proc.
@@ -505,33 +488,42 @@ impl MonitorTable {
         due
     }
 
-    /// Returns the work of the monitors that a process has to do which continues the server of another one, in
-    /// the order of their ids.
-    pub(crate) fn work_to_continue(&self) -> Vec<ContinuedMonitor> {
-        let work = |entry: &MonitorEntry| match &entry.kind {
-            MonitorKind::File(file) => Some(ContinuedWork::File {
-                path: file.path.clone(),
-                check: match file.check {
-                    FileCheck::First(_) => ContinuedCheck::First,
-                    FileCheck::None => ContinuedCheck::None,
-                    FileCheck::Out | FileCheck::Overdue => ContinuedCheck::Later,
-                },
-            }),
-            MonitorKind::Usage(usage) if usage.sampling == SampleState::UnderWay => {
-                Some(ContinuedWork::Sample(usage.usage.clone()))
+    /// Returns the actions of a process that continues the server of another one, in the order of the monitors'
+    /// ids: it keeps the files at hand, and repeats checks and samples that had no result yet.
+    pub(crate) fn work_to_continue(&self) -> Vec<MonitorAction> {
+        let mut actions = Vec::new();
+        for (watch, entry) in &self.entries {
+            let (watch, requester) = (*watch, entry.requester.clone());
+            match &entry.kind {
+                MonitorKind::File(file) => {
+                    let path = file.path.clone();
+                    actions.push(match file.check {
+                        FileCheck::First(_) => MonitorAction::Open {
+                            watch,
+                            path,
+                            requester,
+                        },
+                        _ => MonitorAction::Keep {
+                            watch,
+                            path,
+                            requester,
+                        },
+                    });
+                    if matches!(file.check, FileCheck::Out | FileCheck::Overdue) {
+                        actions.push(MonitorAction::Look(watch));
+                    }
+                }
+                MonitorKind::Usage(usage) if usage.sampling == SampleState::UnderWay => {
+                    actions.push(MonitorAction::Measure {
+                        watch,
+                        usage: usage.usage.clone(),
+                        requester,
+                    });
+                }
+                MonitorKind::Usage(_) | MonitorKind::Beats(_) => (),
             }
-            MonitorKind::Usage(_) | MonitorKind::Beats(_) => None,
-        };
-        let entries = self.entries.iter();
-        entries
-            .filter_map(|(watch, entry)| {
-                Some(ContinuedMonitor {
-                    watch: *watch,
-                    requester: entry.requester.clone(),
-                    work: work(entry)?,
-                })
-            })
-            .collect()
+        }
+        actions
     }
 
     /// Handles the first check of a file and returns the request to answer. Further checks follow

@@ -204,8 +204,9 @@ impl ServerState {
 
     /// Returns the actions that another process of the server had begun and whose results this one does not
     /// get: the caller carries them out before it serves the state.
-    pub fn work_to_continue(&self) -> Vec<Action> {
-        self.monitors.work_to_continue(&self.clients)
+    pub fn work_to_continue(&mut self) -> Vec<Action> {
+        let ctx = ServerContext::new(&self.clients, &self.settings);
+        self.monitors.work_to_continue(ctx, &mut self.events)
     }
 
     /// Counts the silence of procs whose heartbeats are monitored from now on. For a server that has read nothing

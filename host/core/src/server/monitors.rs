@@ -9,9 +9,8 @@ use crate::{
     MonotonicTime,
     event_targets::BY_SERVER,
     monitor::{
-        self, ContinuedCheck, ContinuedMonitor, ContinuedWork, EndedMonitor, FileStat,
-        LivenessSource, Monitor, MonitorAction, MonitorError, MonitorId, MonitorTable, NewMonitor,
-        SampleUse,
+        self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
+        MonitorId, MonitorTable, NewMonitor, SampleUse,
     },
     policy,
     quota::QuotaReport,
@@ -192,41 +191,15 @@ impl Monitors {
 
     /// Returns the actions by which another process continues these monitors
     /// ([`ServerState::work_to_continue`]).
-    pub(super) fn work_to_continue(&self, clients: &ClientTable) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for ContinuedMonitor {
-            watch,
-            requester,
-            work,
-        } in self.table.work_to_continue()
-        {
-            // The requester has left, and its monitors end with it.
-            let Some(identity) = clients.identity(&requester) else {
-                continue;
-            };
-            let check = |check| Action::CheckFile { watch, check };
-            match work {
-                ContinuedWork::Sample(usage) => actions.push(Action::Measure {
-                    watch,
-                    usage,
-                    identity,
-                }),
-                ContinuedWork::File {
-                    path,
-                    check: ContinuedCheck::First,
-                } => actions.push(check(FileLook::Open { path, identity })),
-                ContinuedWork::File {
-                    path,
-                    check: under_way,
-                } => {
-                    actions.push(check(FileLook::Continue { path, identity }));
-                    if matches!(under_way, ContinuedCheck::Later) {
-                        actions.push(check(FileLook::Again));
-                    }
-                }
-            }
-        }
-        actions
+    pub(super) fn work_to_continue(
+        &self,
+        ctx: ServerContext<'_>,
+        events: &mut EventDelivery,
+    ) -> Vec<Action> {
+        let work = self.table.work_to_continue();
+        work.into_iter()
+            .flat_map(|action| carry_out(ctx, events, action))
+            .collect()
     }
 
     /// Counts the silence of all procs from now on ([`ServerState::excuse_silence`]).
@@ -383,35 +356,43 @@ fn is_for_launcher(clients: &ClientTable, elsewhere: &[Proc]) -> bool {
         .any(|proc| proc.rank.is_valid() || monitors(proc))
 }
 
-/// Carries out a monitor action that is due.
+/// Carries out a monitor action.
 fn carry_out(
     ctx: ServerContext<'_>,
     events: &mut EventDelivery,
-    due: MonitorAction,
+    action: MonitorAction,
 ) -> Vec<Action> {
-    match due {
-        MonitorAction::Alert { requester, alert } => alert_user(ctx, events, &requester, alert),
-        MonitorAction::Look(watch) => vec![Action::CheckFile {
+    let check = |watch, check| Action::CheckFile { watch, check };
+    // Without an identity the requester has left, and its monitors end with it.
+    let identity = |requester| ctx.clients.identity(requester);
+    let action = match action {
+        MonitorAction::Alert { requester, alert } => {
+            return alert_user(ctx, events, &requester, alert);
+        }
+        MonitorAction::Open {
             watch,
-            check: FileLook::Again,
-        }],
+            path,
+            requester,
+        } => identity(&requester).map(|identity| check(watch, FileLook::Open { path, identity })),
+        MonitorAction::Keep {
+            watch,
+            path,
+            requester,
+        } => {
+            identity(&requester).map(|identity| check(watch, FileLook::Continue { path, identity }))
+        }
+        MonitorAction::Look(watch) => Some(check(watch, FileLook::Again)),
         MonitorAction::Measure {
             watch,
             usage,
             requester,
-        } => {
-            // The requester has left, and its monitors end with it.
-            let identity = ctx.clients.identity(&requester);
-            identity
-                .map(|identity| Action::Measure {
-                    watch,
-                    usage,
-                    identity,
-                })
-                .into_iter()
-                .collect()
-        }
-    }
+        } => identity(&requester).map(|identity| Action::Measure {
+            watch,
+            usage,
+            identity,
+        }),
+    };
+    action.into_iter().collect()
 }
 
 /// Raises an alert, which only the user of the requester receives, because only that was
