@@ -184,18 +184,9 @@ pub(crate) fn text(text: impl AsRef<str>) -> Markup {
     html! { (plain_lines(text.as_ref())) }
 }
 
-/// Returns a cell with a number.
+/// Returns a cell with a number, which may have a unit.
 pub(crate) fn number(number: impl std::fmt::Display) -> Markup {
     html! { (maud::display(number)) }
-}
-
-/// Returns a cell with a rate; none before there is one.
-pub(crate) fn rate(rate: Option<f64>) -> Markup {
-    match rate {
-        Some(rate) if rate >= 100.0 => html! { (format!("{rate:.0}")) },
-        Some(rate) => html! { (format!("{rate:.1}")) },
-        None => html! { "-" },
-    }
 }
 
 /// Returns the name and the number of a status.
@@ -203,15 +194,6 @@ pub(crate) fn status(of: &WatchedStatus) -> String {
     match &of.name {
         Some(name) => format!("{} ({})", plain_lines(name), of.number),
         None => of.number.to_string(),
-    }
-}
-
-/// Returns a time in words.
-pub(crate) fn microseconds(of: u64) -> String {
-    match of {
-        0..1000 => format!("{of} us"),
-        1000..1_000_000 => format!("{:.2} ms", of as f64 / 1000.0),
-        _ => format!("{:.2} s", of as f64 / 1_000_000.0),
     }
 }
 
@@ -223,14 +205,5 @@ mod tests {
     fn text_of_others_is_neither_markup_nor_invisible() {
         let shown = text("<script>\u{202e}\u{1b}[0m").into_string();
         assert_eq!(shown, "&lt;script&gt;\\u{202e}\\u{1b}[0m");
-    }
-
-    #[test]
-    fn times_and_rates_have_units_and_few_digits() {
-        assert_eq!(microseconds(12), "12 us");
-        assert_eq!(microseconds(1250), "1.25 ms");
-        assert_eq!(microseconds(2_000_000), "2.00 s");
-        assert_eq!(rate(Some(1204.3)).into_string(), "1204");
-        assert_eq!(rate(Some(0.25)).into_string(), "0.2");
     }
 }

@@ -25,6 +25,7 @@ mod policy;
 mod registration_change;
 mod reply;
 mod request;
+mod shown;
 mod size;
 mod status;
 mod structs;
@@ -53,6 +54,7 @@ pub use policy::{
 pub use registration_change::{ModuleRegistration, RegistrationChange};
 pub use reply::{GroupResult, Reply};
 pub use request::{CommandCode, Commit, Request};
+pub use shown::{shown_microseconds, shown_rate};
 pub use size::Size;
 pub use status::Status;
 pub use structs::{

@@ -71,27 +71,6 @@ impl Glyphs {
     }
 }
 
-/// Formats a rate.
-pub fn rate(rate: Option<f64>) -> String {
-    match rate {
-        None => "-".to_owned(),
-        Some(rate) if rate <= 0.0 => "0".to_owned(),
-        Some(rate) if rate < 10.0 => format!("{rate:.1}"),
-        Some(rate) if rate < 100_000.0 => format!("{rate:.0}"),
-        Some(rate) => format!("{:.0}k", rate / 1000.0),
-    }
-}
-
-/// Formats a time in microseconds.
-pub fn micros(time: f64) -> String {
-    match time {
-        time if time < 1000.0 => format!("{time:.0} us"),
-        time if time < 10_000.0 => format!("{:.2} ms", time / 1000.0),
-        time if time < 1_000_000.0 => format!("{:.0} ms", time / 1000.0),
-        time => format!("{:.1} s", time / 1_000_000.0),
-    }
-}
-
 /// Formats the time of day (UTC) of milliseconds since the epoch.
 pub fn time_of_day(at_ms: u64) -> String {
     let day = at_ms % 86_400_000;
@@ -120,17 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_few_digits_and_units() {
+    fn times_have_few_digits_and_units() {
         for (shown, expected) in [
-            (rate(None), "-"),
-            (rate(Some(0.0)), "0"),
-            (rate(Some(0.25)), "0.2"),
-            (rate(Some(1234.4)), "1234"),
-            (rate(Some(1_234_567.0)), "1235k"),
-            (micros(12.4), "12 us"),
-            (micros(1234.0), "1.23 ms"),
-            (micros(123_456.0), "123 ms"),
-            (micros(2_500_000.0), "2.5 s"),
             (time_of_day(86_400_000 * 3 + 3_723_004), "01:02:03.004"),
             (uptime(59_999), "59s"),
             (uptime(3_720_000), "1h02m"),

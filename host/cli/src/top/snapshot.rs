@@ -8,6 +8,7 @@ use crate::{
     plain,
     table::{self, Side},
 };
+use peal_model::shown_rate;
 use peal_server::admin::{ActivityModule, LiveData};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -37,8 +38,8 @@ pub fn text(data: &LiveData, glyphs: Glyphs) -> String {
     let _ = writeln!(
         text,
         "events/s {}, denials/s {}",
-        form::rate(data.events.latest()),
-        form::rate(data.denial_rate.latest())
+        shown_rate(data.events.latest()),
+        shown_rate(data.denial_rate.latest())
     );
     for pane in Pane::ALL {
         let mut table = pane.table(data, glyphs);

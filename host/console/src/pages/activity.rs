@@ -2,12 +2,12 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{Column, HtmlTable, Page, live_part, microseconds, number, rate, text},
+    html::{Column, HtmlTable, Page, live_part, number, text},
     live::{Fragment, LivePage},
 };
 use axum::{Extension, extract::State};
 use maud::{Markup, html};
-use peal_model::plain_lines;
+use peal_model::{plain_lines, shown_microseconds, shown_rate};
 use peal_server::admin::{
     ActivityJob, ActivityModule, ActivityProcState, ActivitySink, LiveData, ModuleState,
     UserResources,
@@ -52,8 +52,8 @@ pub(crate) fn server(data: &LiveData) -> Markup {
             dt { "Up" } dd { (seconds / 3600) " h " (seconds % 3600 / 60) " min" }
             dt { "Connections" } dd { (server.connections.unwrap_or_default()) }
             dt { "Procs" } dd { (data.proc_count()) }
-            dt { "Events a second" } dd { (rate(data.events.latest())) }
-            dt { "Denials" } dd { (data.counts.denials) ", " (rate(data.denial_rate.latest())) " a second" }
+            dt { "Events a second" } dd { (shown_rate(data.events.latest())) }
+            dt { "Denials" } dd { (data.counts.denials) ", " (shown_rate(data.denial_rate.latest())) " a second" }
         }
     }
 }
@@ -166,7 +166,7 @@ pub(crate) fn sinks(data: &LiveData) -> Markup {
             },
             number(sink.queued),
             number(sink.delivered),
-            rate(Some(data.sink_rate(&sink.name))),
+            number(shown_rate(Some(data.sink_rate(&sink.name)))),
             number(sink.refused),
             number(sink.retried),
             html! { span.bad[sink.dropped > 0] { (sink.dropped) } },
@@ -199,8 +199,8 @@ pub(crate) fn modules(data: &LiveData) -> Markup {
             text(data.owner(&module.owner)),
             text(&module.role),
             module.state.as_ref().map_or_else(|| html! { "-" }, state),
-            rate(Some(of.calls)),
-            html! { @match of.mean_us { Some(mean) => (microseconds(mean as u64)), None => "-" } },
+            number(shown_rate(Some(of.calls))),
+            number(of.mean_us.map_or("-".to_owned(), shown_microseconds)),
             number(module.calls),
             html! { span.bad[module.failures > 0] { (module.failures) } },
             text(module.failure.as_deref().unwrap_or_default()),

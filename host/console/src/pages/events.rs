@@ -2,9 +2,7 @@
 use crate::{
     console::Console,
     guard::Visitor,
-    html::{
-        Column, HtmlTable, Page, live_part, microseconds, number, problem_page, rate, status, text,
-    },
+    html::{Column, HtmlTable, Page, live_part, number, problem_page, status, text},
     live::{Fragment, LivePage},
     picture::{BoxTone, PictureBox, picture},
 };
@@ -16,7 +14,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use peal_audit::shown_time;
-use peal_model::plain_lines;
+use peal_model::{plain_lines, shown_microseconds, shown_rate};
 use peal_server::admin::{ActivityCodeCount, EventPassage, LiveData, NumberedEntry, PassageStep};
 use std::sync::Arc;
 
@@ -60,7 +58,7 @@ pub(crate) fn codes(data: &LiveData) -> Markup {
         let name = status(&of.code);
         vec![
             text(&name),
-            rate(data.code(of.code.number).latest()),
+            number(shown_rate(data.code(of.code.number).latest())),
             number(of.count),
             html! { a href=(address) aria-label=(format!("Chain of {name}")) { "Chain" } },
         ]
@@ -99,7 +97,7 @@ pub(crate) fn latest(data: &LiveData) -> Markup {
             text(event.uid.map(|uid| data.user(uid)).unwrap_or_default()),
             text(&event.range),
             number(handlers),
-            html! { (microseconds(event.time_us)) },
+            number(shown_microseconds(event.time_us as f64)),
         ]
     };
     let missed = data.missed.passages;
@@ -150,7 +148,7 @@ fn way(event: &EventPassage, data: &LiveData) -> Markup {
         aside: format!(
             "{}, {}",
             data.owner(&step.owner),
-            microseconds(step.time_us)
+            shown_microseconds(step.time_us as f64)
         ),
         tone: match step.failure {
             Some(_) => BoxTone::Failed,
@@ -184,14 +182,14 @@ fn way(event: &EventPassage, data: &LiveData) -> Markup {
                     None => (status(&step.status)),
                 }
             },
-            html! { (microseconds(step.time_us)) },
+            number(shown_microseconds(step.time_us as f64)),
         ]
     };
     let rows = event.steps.iter().enumerate().map(row).collect();
     let description = format!(
         "{code} passed {} handlers in {}; the table below lists them",
         event.steps.len() as u64 + event.further_steps,
-        microseconds(event.time_us)
+        shown_microseconds(event.time_us as f64)
     );
     html! {
         dl {
@@ -199,7 +197,7 @@ fn way(event: &EventPassage, data: &LiveData) -> Markup {
             dt { "Source" } dd { (plain_lines(source(event))) }
             dt { "User" } dd { (plain_lines(&event.uid.map(|uid| data.user(uid)).unwrap_or_default())) }
             dt { "Range" } dd { (plain_lines(&event.range)) }
-            dt { "Passed" } dd { (shown_time(event.at_ms)) ", took " (microseconds(event.time_us)) }
+            dt { "Passed" } dd { (shown_time(event.at_ms)) ", took " (shown_microseconds(event.time_us as f64)) }
         }
         (picture("Way of the event", &description, &boxes))
         (table.with(rows))

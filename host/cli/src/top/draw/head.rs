@@ -6,6 +6,7 @@ use crate::top::{
     panes::Pane,
     table::Tone,
 };
+use peal_model::shown_rate;
 use peal_server::admin::{LiveData, ServerPhase};
 use ratatui::{
     style::Style,
@@ -78,8 +79,8 @@ fn rates(data: &LiveData, glyphs: Glyphs, width: u16, colours: Colours) -> Line<
         _ => Tone::Plain,
     };
     let (events, denials) = (data.events.latest(), data.denial_rate.latest());
-    add("events/s", form::rate(events), tone(events, Tone::Good));
-    add("denials/s", form::rate(denials), tone(denials, Tone::Bad));
+    add("events/s", shown_rate(events), tone(events, Tone::Good));
+    add("denials/s", shown_rate(denials), tone(denials, Tone::Bad));
     add("jobs", data.jobs.jobs.len().to_string(), Tone::Plain);
     add("procs", data.proc_count().to_string(), Tone::Plain);
     let connections = data.server.as_ref().and_then(|server| server.connections);

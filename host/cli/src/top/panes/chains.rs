@@ -2,10 +2,9 @@
 use super::{events, further, number, status, text, told_by_socket};
 use crate::top::{
     detail::{Detail, Fact},
-    form,
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
-use peal_model::Status;
+use peal_model::{Status, shown_microseconds, shown_rate};
 use peal_server::admin::{
     ActivityModule, ChainHandler, ChainOwner, EventPassage, LiveData, ModuleState,
 };
@@ -113,10 +112,10 @@ pub fn table(data: &LiveData) -> DataTable {
                 DataCell::text(row.name),
                 DataCell::text(row.module.map_or("", |module| module.name.as_str())),
                 DataCell::text(codes),
-                DataCell::number(form::rate(Some(rate.calls)), rate.calls)
+                DataCell::number(shown_rate(Some(rate.calls)), rate.calls)
                     .tone_if(is_positive, Tone::Good),
                 DataCell::number(
-                    mean.map_or_else(|| "-".to_owned(), form::micros),
+                    mean.map_or_else(|| "-".to_owned(), shown_microseconds),
                     mean.unwrap_or_default(),
                 ),
                 DataCell::count(calls).tone_if(is_positive, Tone::Plain),
@@ -163,13 +162,15 @@ pub fn detail(key: &RowKey, data: &LiveData) -> Option<Detail> {
             "module",
             format!("{}, owner {}", module.name, data.owner(&module.owner)),
         ));
-        let mean = rate.mean_us.map_or_else(|| "-".to_owned(), form::micros);
+        let mean = rate
+            .mean_us
+            .map_or_else(|| "-".to_owned(), shown_microseconds);
         facts.push(Fact::new(
             "calls",
             format!(
                 "{}, {} a second, {mean} each",
                 module.calls,
-                form::rate(Some(rate.calls))
+                shown_rate(Some(rate.calls))
             ),
         ));
         facts.push(Fact::new(
@@ -177,7 +178,7 @@ pub fn detail(key: &RowKey, data: &LiveData) -> Option<Detail> {
             format!(
                 "{}, {} a second",
                 module.failures,
-                form::rate(Some(rate.failures))
+                shown_rate(Some(rate.failures))
             ),
         ));
         facts.extend(

@@ -2,9 +2,10 @@
 use super::{chains, drawing, events, number, status, status_with_number, text};
 use crate::top::{
     detail::{Detail, Fact},
-    form::{self, Glyphs},
+    form::Glyphs,
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
+use peal_model::shown_rate;
 use peal_server::admin::{ActivityCodeCount, LiveData};
 
 /// Title of the column by which codes are usually sorted.
@@ -21,7 +22,7 @@ pub fn table(data: &LiveData, glyphs: Glyphs) -> DataTable {
             cells: vec![
                 DataCell::text(status(&of.code)),
                 DataCell::number(of.code.number.to_string(), of.code.number.into()),
-                DataCell::number(form::rate(latest), latest.unwrap_or_default())
+                DataCell::number(shown_rate(latest), latest.unwrap_or_default())
                     .tone_if(is_positive, Tone::Good),
                 DataCell::text(glyphs.trend(&trend, 20)).tone(Tone::Good),
                 DataCell::count(of.count),
@@ -80,7 +81,7 @@ pub fn detail(code: i32, data: &LiveData) -> Option<Detail> {
         facts: vec![
             Fact::new(
                 "events",
-                format!("{}, {} a second", found.count, form::rate(trend.latest())),
+                format!("{}, {} a second", found.count, shown_rate(trend.latest())),
             ),
             Fact::new(
                 "handlers",

@@ -5,6 +5,7 @@ use crate::top::{
     form::{self, Glyphs},
     table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
 };
+use peal_model::shown_microseconds;
 use peal_server::admin::{EventPassage, LiveData, PassageStep};
 
 /// Returns the message in place of the handlers of an event.
@@ -32,7 +33,7 @@ pub fn table<'a>(
         let is_measured = data.tool_server.is_none();
         let (steps, time) = if is_measured {
             let time = passage.time_us as f64;
-            let time = DataCell::number(form::micros(time), time);
+            let time = DataCell::number(shown_microseconds(time), time);
             (
                 DataCell::count(steps).tone_if(is_positive, Tone::Plain),
                 time,
@@ -103,7 +104,7 @@ fn steps(passage: &EventPassage, data: &LiveData, glyphs: Glyphs) -> DataTable {
                 DataCell::text(&step.handler),
                 DataCell::text(&step.module),
                 DataCell::text(result).tone(tone),
-                DataCell::number(form::micros(time), time),
+                DataCell::number(shown_microseconds(time), time),
                 DataCell::text(glyphs.part(time, longest, 10)).tone(Tone::Good),
             ],
         }
@@ -148,7 +149,7 @@ pub fn detail(passage: &EventPassage, data: &LiveData, glyphs: Glyphs) -> Detail
                     None => format!(
                         "{} UTC, took {}",
                         form::time_of_day(passage.at_ms),
-                        form::micros(passage.time_us as f64)
+                        shown_microseconds(passage.time_us as f64)
                     ),
                 },
             ),

@@ -1,12 +1,10 @@
 //! Sinks of log channels.
 use super::{further, number, text, told_by_socket};
 use crate::{
-    top::{
-        form,
-        table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
-    },
+    top::table::{DataCell, DataRow, DataTable, RowKey, Tone, is_positive},
     units,
 };
+use peal_model::shown_rate;
 use peal_server::admin::{ActivitySink, LiveData};
 
 /// Returns the table of sinks.
@@ -25,7 +23,7 @@ pub fn table(data: &LiveData) -> DataTable {
                 DataCell::text(&sink.name),
                 DataCell::count(sink.queued).tone_if(is_positive, Tone::Warning),
                 DataCell::number(units::bytes(bytes), bytes).tone_if(is_positive, Tone::Plain),
-                DataCell::number(form::rate(Some(delivered)), delivered)
+                DataCell::number(shown_rate(Some(delivered)), delivered)
                     .tone_if(is_positive, Tone::Good),
                 DataCell::count(sink.delivered),
                 DataCell::count(sink.refused).tone_if(is_positive, Tone::Warning),
