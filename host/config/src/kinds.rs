@@ -388,42 +388,14 @@ impl TextKind for TraceFilter {
     }
 }
 
-/// Loopback address and port, which accept connections of this machine only.
-pub(crate) struct Loopback;
-
-impl ValueKind<SocketAddr> for Loopback {
-    fn read(
-        &self,
-        value: &Spanned<DeValue<'_>>,
-        reading: &mut DocumentParser<'_>,
-    ) -> Option<SocketAddr> {
-        let address = value
-            .get_ref()
-            .as_str()
-            .and_then(|text| text.parse::<SocketAddr>().ok());
-        // The metrics are served to everyone who can connect.
-        let address = address.filter(|address| address.ip().is_loopback());
-        if address.is_none() {
-            reading.refuse(value, &self.accepted_values());
-        }
-        address
-    }
-
-    fn write(&self, value: &SocketAddr) -> Option<Value> {
-        Some(Value::String(value.to_string()))
-    }
-
-    fn accepted_values(&self) -> String {
-        "a loopback address and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\"".to_owned()
-    }
-
-    fn is_text(&self) -> bool {
-        true
-    }
+/// Address and port at which the server listens.
+pub(crate) enum ListenAddress {
+    /// Any address of this machine.
+    Any,
+    /// A loopback address, for what is served to everyone who can connect: it accepts connections of this
+    /// machine only.
+    Loopback,
 }
-
-/// Address and port at which a server listens.
-pub(crate) struct ListenAddress;
 
 impl ValueKind<SocketAddr> for ListenAddress {
     fn read(
@@ -431,7 +403,13 @@ impl ValueKind<SocketAddr> for ListenAddress {
         value: &Spanned<DeValue<'_>>,
         reading: &mut DocumentParser<'_>,
     ) -> Option<SocketAddr> {
-        let address = value.get_ref().as_str().and_then(|text| text.parse().ok());
+        let text = value.get_ref().as_str();
+        let address = text
+            .and_then(|text| text.parse::<SocketAddr>().ok())
+            .filter(|address| match self {
+                ListenAddress::Any => true,
+                ListenAddress::Loopback => address.ip().is_loopback(),
+            });
         if address.is_none() {
             reading.refuse(value, &self.accepted_values());
         }
@@ -443,7 +421,15 @@ impl ValueKind<SocketAddr> for ListenAddress {
     }
 
     fn accepted_values(&self) -> String {
-        "an address in digits and a port, as in \"127.0.0.1:9465\" or \"[::]:9465\"".to_owned()
+        let text = match self {
+            ListenAddress::Any => {
+                "an address in digits and a port, as in \"127.0.0.1:9465\" or \"[::]:9465\""
+            }
+            ListenAddress::Loopback => {
+                "a loopback address and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\""
+            }
+        };
+        text.to_owned()
     }
 
     fn is_text(&self) -> bool {

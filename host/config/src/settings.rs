@@ -7,8 +7,8 @@ use crate::{
     cluster::{ClusterNameKind, NatsAddress, NatsAddressKind, NodeNameKind},
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
-        ChannelOrder, FilePath, KeywordKind, ListenAddress, Loopback, Millis, Number, Switch,
-        TraceFilter, UnixGroupName, UnixUserName, Unset,
+        ChannelOrder, FilePath, KeywordKind, ListenAddress, Millis, Number, Switch, TraceFilter,
+        UnixGroupName, UnixUserName, Unset,
     },
     module_kinds::{CapabilityKind, InfoKey, List},
     signing::{SignerPublicKey, TrustedKey},
@@ -452,14 +452,14 @@ settings! {
     /// Metrics for Prometheus.
     "metrics" metrics: Metrics {
         /// Loopback address at which the metrics are served as text.
-        listen "metrics.listen": Option<SocketAddr> = None, Unset("not served", Loopback), "\"127.0.0.1:9464\"";
+        listen "metrics.listen": Option<SocketAddr> = None, Unset("not served", ListenAddress::Loopback), "\"127.0.0.1:9464\"";
     }
 
     /// Web console: the activity, chains, modules and audit trail of the server in a browser. A process of
     /// its own serves it.
     "console" console: Console {
         /// Address at which the console is served. Any other than a loopback address needs a certificate.
-        listen "console.listen": Option<SocketAddr> = None, Unset("not served", ListenAddress), "\"127.0.0.1:9465\"";
+        listen "console.listen": Option<SocketAddr> = None, Unset("not served", ListenAddress::Any), "\"127.0.0.1:9465\"";
         /// File with the token of those who may look, on its first line. Only its owner may read it.
         token_file "console.token_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/console-token\"";
         /// File with the token of administrators, who may also change modules. Only its owner may read it.
