@@ -13,7 +13,7 @@ use peal_confinement::{Confinement, ProcessRole};
 use peal_frames::{FrameLimit, MessageStream, StreamError};
 use peal_modules::{ArtifactFetcher, DesiredModule, artifact_dir};
 use peal_registry::{ArtifactStore, RegistryClient, RegistrySettings, usual_credentials};
-use rustix::process::{Resource, Signal, set_parent_process_death_signal};
+use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -192,9 +192,7 @@ fn order(
 /// Fetches the artefacts that standard input names, until that is closed.
 pub fn work(args: ArtifactFetcherArgs) -> Result<ExitCode> {
     process_setup::forbid_core_files()?;
-    // If the parent has already ended, standard input is closed.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot be ended with the parent")?;
+    process_setup::end_with_parent()?;
     bound_memory(&args.settings)?;
     // Errors are ignored here: the store reports what is wrong when it is written.
     let _ = DirBuilder::new()
@@ -202,7 +200,7 @@ pub fn work(args: ArtifactFetcherArgs) -> Result<ExitCode> {
         .mode(0o755)
         .create(&args.store_dir);
     confine(&args)?;
-    let orders = process_setup::standard_input().context("orders come on standard input")?;
+    let orders = process_setup::standard_input()?;
     let mut orders = MessageStream::new(orders.into(), LIMIT);
     let runtime = node::runtime()?;
     let store = ArtifactStore::at(&args.store_dir);

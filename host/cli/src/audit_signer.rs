@@ -13,10 +13,7 @@ use peal_config::{Config, Keyword};
 use peal_confinement::{Confinement, ProcessRole};
 use rustix::{
     fs::{MemfdFlags, memfd_create},
-    process::{
-        DumpableBehavior, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal,
-        set_dumpable_behavior, waitid,
-    },
+    process::{PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid},
 };
 use std::{
     fs::File,
@@ -132,10 +129,9 @@ fn end(signer: &OwnedFd) -> rustix::io::Result<()> {
 
 /// Serves the server at the other end of the standard input. The standard output is the memory.
 pub fn sign(args: AuditSignerArgs) -> Result<ExitCode> {
-    process_setup::forbid_core_files()?;
-    // Other processes of this user cannot read the key in the memory of this one.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide the memory")?;
-    let requests = process_setup::standard_input().context("requests come on standard input")?;
+    // The key is in it.
+    process_setup::hide_memory()?;
+    let requests = process_setup::standard_input()?;
     let memory = io::stdout()
         .as_fd()
         .try_clone_to_owned()

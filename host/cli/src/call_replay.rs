@@ -13,9 +13,7 @@ use peal_confinement::{Confinement, ProcessRole};
 use peal_console::{ReplayReport, ReplayVerdict};
 use peal_frames::{FrameLimit, MessageStream};
 use peal_store::Filter;
-use rustix::process::{
-    DumpableBehavior, Resource, Signal, set_dumpable_behavior, set_parent_process_death_signal,
-};
+use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -84,11 +82,8 @@ pub fn spawn(config: &Config, account: Option<&ServerAccount>) -> Result<Started
 
 /// Replays the record that standard input names, and ends.
 pub fn work(args: CallReplayArgs) -> Result<ExitCode> {
-    process_setup::forbid_core_files()?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide the memory")?;
-    // If the parent has already ended, standard input is closed.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot be ended with the parent")?;
+    process_setup::hide_memory()?;
+    process_setup::end_with_parent()?;
     process_setup::lower_priority().context("cannot lower the priority")?;
     for (resource, most) in [(Resource::Cpu, CPU_SECONDS), (Resource::Data, MEMORY)] {
         process_setup::limit(resource, most).context("cannot limit resources")?;
@@ -107,7 +102,7 @@ pub fn work(args: CallReplayArgs) -> Result<ExitCode> {
         .enforce()
         .context("cannot confine the process that replays")?;
     }
-    let orders = process_setup::standard_input().context("orders come on standard input")?;
+    let orders = process_setup::standard_input()?;
     let mut orders = MessageStream::new(UnixStream::from(orders), LIMIT);
     let Some(seq) = orders.next_message::<u64>()? else {
         return Ok(ExitCode::SUCCESS);

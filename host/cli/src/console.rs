@@ -15,9 +15,6 @@ use peal_console::{
     ConsoleBounds, ConsoleFunctions, ConsoleSecrets, ConsoleSettings, ReplayReport,
 };
 use peal_frames::{FrameLimit, MessageStream};
-use rustix::process::{
-    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal,
-};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -203,13 +200,10 @@ impl ServedConsole {
 
 /// Serves the console until the server at the other end of the standard input has ended.
 pub fn work(args: ConsoleArgs) -> Result<ExitCode> {
-    process_setup::forbid_core_files()?;
-    // Other processes of this user cannot read the secrets in the memory of this one.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide the memory")?;
-    // If the parent has already ended, standard input is closed.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot be ended with the parent")?;
-    let server = process_setup::standard_input().context("the server is at standard input")?;
+    // The tokens are in it.
+    process_setup::hide_memory()?;
+    process_setup::end_with_parent()?;
+    let server = process_setup::standard_input()?;
     let server = UnixStream::from(server);
     let mut messages = MessageStream::new(server.try_clone()?, LIMIT);
     let (secrets, listener) = match prepare(&args) {

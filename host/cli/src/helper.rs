@@ -47,7 +47,7 @@ pub fn help(args: HelperArgs) -> Result<ExitCode> {
     }
     .enforce()
     .context("cannot confine the privileged helper")?;
-    let calls = process_setup::standard_input().context("calls come on standard input")?;
+    let calls = process_setup::standard_input()?;
     let rules = HelperRules {
         cleanup_roots: Some(args.cleanup_root),
         server_uid: args.server_uid,

@@ -1,8 +1,9 @@
-//! Set-up of a server's process: no core files, no environment of another user, and its standard input.
+//! Set-up of a server's process and of those that belong to it: no core files, hidden memory, no environment of
+//! another user, an end with the parent, and the standard input.
 use anyhow::{Context, Result};
 use rustix::process::{
-    Resource, Rlimit, geteuid, getpriority_process, getrlimit, getuid, setpriority_process,
-    setrlimit,
+    DumpableBehavior, Resource, Rlimit, Signal, geteuid, getpriority_process, getrlimit, getuid,
+    set_dumpable_behavior, set_parent_process_death_signal, setpriority_process, setrlimit,
 };
 use std::{
     env,
@@ -76,6 +77,18 @@ pub fn forbid_core_files() -> Result<()> {
         .maximum
         .map_or(CORE_BYTES, |most| most.min(CORE_BYTES));
     limit(Resource::Core, most).context("cannot forbid core files")
+}
+
+/// Hides the memory of this process: no core file has it, and other processes of its user can neither read
+/// it nor trace this process.
+pub fn hide_memory() -> Result<()> {
+    forbid_core_files()?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide the memory")
+}
+
+/// Lets this process end when its parent ends. If that has already happened, the standard input is closed.
+pub fn end_with_parent() -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be ended with the parent")
 }
 
 /// Limits a resource of this process and its children for good.
@@ -159,8 +172,9 @@ fn is_kept(name: &OsStr) -> bool {
 /// # Errors
 ///
 /// Fails if there is none.
-pub fn standard_input() -> io::Result<OwnedFd> {
-    io::stdin().as_fd().try_clone_to_owned()
+pub fn standard_input() -> Result<OwnedFd> {
+    let input = io::stdin().as_fd().try_clone_to_owned();
+    input.context("requests come on standard input")
 }
 
 #[cfg(test)]

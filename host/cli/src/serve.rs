@@ -31,7 +31,7 @@ use peal_server::{
         ServerPhase, SocketClaim, WatcherLimits,
     },
 };
-use rustix::process::{geteuid, set_parent_process_death_signal};
+use rustix::process::geteuid;
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -121,8 +121,7 @@ pub fn check_in_other_process(at: &ServerArgs) -> Result<()> {
 
 /// Returns the starter of a supervised server, which ends with its supervisor.
 fn supervising_starter() -> Result<ProcessStarter> {
-    set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .context("cannot be ended with the supervisor")?;
+    process_setup::end_with_parent()?;
     let socket = process_setup::standard_input()
         .context("the standard input is no socket of a supervisor")?;
     ProcessStarter::new(socket).context("the standard input is no socket of a supervisor")

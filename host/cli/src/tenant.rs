@@ -11,9 +11,7 @@ use peal_confinement::{Confinement, ProcessRole};
 use peal_modules::user_code_dir;
 use peal_system::tenant_cgroup::TenantShares;
 use peal_tenant::{StartRuntime, StartedRuntime};
-use rustix::process::{
-    DumpableBehavior, Resource, Signal, set_dumpable_behavior, set_parent_process_death_signal,
-};
+use rustix::process::Resource;
 use std::{
     collections::BTreeSet, fs::File, io, os::unix::process::CommandExt, process::ExitCode,
     sync::Arc,
@@ -92,7 +90,7 @@ pub fn spawn(config: &Config, account: &ServerAccount, uid: u32) -> Result<Start
 
 /// Runs a user's modules for the server at the other end of the standard input.
 pub fn run(args: TenantArgs) -> Result<ExitCode> {
-    let first = process_setup::standard_input().context("requests come on standard input")?;
+    let first = process_setup::standard_input()?;
     let nowhere = File::options()
         .write(true)
         .open("/dev/null")
@@ -107,14 +105,11 @@ pub fn run(args: TenantArgs) -> Result<ExitCode> {
 }
 
 fn confine(args: &TenantArgs) -> Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot be ended with the supervisor")?;
-    // The user's other processes can neither trace this one nor read its memory.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot refuse core files")?;
+    process_setup::end_with_parent()?;
+    process_setup::hide_memory()?;
     for (resource, most) in [
         (Resource::Data, args.memory_bytes),
         (Resource::Nofile, MAX_FILES),
-        (Resource::Core, 0),
     ] {
         process_setup::limit(resource, most).context("cannot limit resources")?;
     }

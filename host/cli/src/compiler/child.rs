@@ -5,7 +5,7 @@ use crate::{args::CompileArgs, confinement::refused_calls, process_setup};
 use anyhow::{Context, Result};
 use peal_confinement::{Confinement, ProcessRole};
 use peal_sandbox::MAX_COMPONENT_BYTES;
-use rustix::process::{Resource, Signal, nice, set_parent_process_death_signal};
+use rustix::process::{Resource, nice};
 use std::{
     collections::BTreeSet,
     io::{self, Read, Write},
@@ -40,9 +40,7 @@ pub fn compile(args: CompileArgs) -> Result<ExitCode> {
 }
 
 fn confine(args: &CompileArgs) -> Result<()> {
-    // If the parent has already ended, standard input is closed.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot be ended with the parent")?;
+    process_setup::end_with_parent()?;
     let at = &args.at;
     let limits = [
         (Resource::Data, at.memory_bytes),

@@ -36,7 +36,7 @@ pub fn work(args: CompilerArgs) -> Result<ExitCode> {
     // to it.
     umask(Mode::WGRP | Mode::RWXO);
     confine(&args)?;
-    let orders = process_setup::standard_input().context("orders come on standard input")?;
+    let orders = process_setup::standard_input()?;
     let orders = std::os::unix::net::UnixStream::from(orders);
     // `UnixStream::from_std` leaves the mode to its caller, and a blocking stream stops the
     // runtime.
