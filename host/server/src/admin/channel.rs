@@ -2,7 +2,7 @@
 //! number, size and time.
 use super::{
     access::{AdminAccess, Caller},
-    activity_watcher::ActivityWatcher,
+    activity::ActivityWatcher,
     dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
     protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REQUEST, ServerPhase},
     registered_jobs::AdminJob,

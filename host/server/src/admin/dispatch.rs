@@ -1,8 +1,7 @@
 //! Execution of admin requests, with a record of each.
 use super::{
     access::{AdminGroup, Caller},
-    activity_sample::ActivitySampler,
-    activity_watcher::ActivityWatcher,
+    activity::{ActivitySampler, ActivityWatcher},
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
     protocol::{

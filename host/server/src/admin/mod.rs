@@ -7,8 +7,6 @@
 
 mod access;
 mod activity;
-mod activity_sample;
-mod activity_watcher;
 mod chain;
 mod chain_position;
 mod channel;

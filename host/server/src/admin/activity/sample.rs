@@ -1,18 +1,18 @@
 //! Samples of a server's state for watchers of the activity. Watchers share them, so that many cost
 //! little more than one.
-use super::{
-    activity::{
-        ActivityFurther, ActivityJob, ActivityJobs, ActivityModule, ActivityModules, ActivityProc,
-        ActivityProcState, ActivityServer, ActivitySink,
-    },
-    chain::{Chain, ChainOwner},
-    dispatch::{AdminDispatcher, ProcessCommand},
-    modules::{ModuleCall, ModuleStatus},
-    protocol::{AdminReply, MAX_REPLY, Trouble},
-    quotas::UserQuotas,
+use super::report::{
+    ActivityFurther, ActivityJob, ActivityJobs, ActivityModule, ActivityModules, ActivityProc,
+    ActivityProcState, ActivityServer, ActivitySink,
 };
 use crate::{
     activity::{ActivityViewer, MAX_RING_BYTES},
+    admin::{
+        chain::{Chain, ChainOwner},
+        dispatch::{AdminDispatcher, ProcessCommand},
+        modules::{ModuleCall, ModuleStatus},
+        protocol::{AdminReply, MAX_REPLY, Trouble},
+        quotas::UserQuotas,
+    },
     host_environment::{HostEnvironment, ProcessLookup},
     jobs::{JobProcs, LocalJobs},
     metrics::ModuleTotals,
@@ -52,7 +52,7 @@ const MAX_TROUBLE_LINES: usize = 8;
 
 /// State of a server at one moment.
 #[derive(Debug)]
-pub(super) struct ActivitySample {
+pub(crate) struct ActivitySample {
     taken: Instant,
     uptime: Duration,
     server: Arc<ActivityServer>,
@@ -67,19 +67,19 @@ pub(super) struct ActivitySample {
 
 /// Part of a sample that one reader may see.
 #[derive(Clone, Debug)]
-pub(super) struct ActivitySections {
-    pub(super) server: Arc<ActivityServer>,
-    pub(super) jobs: Arc<ActivityJobs>,
-    pub(super) chains: Arc<Vec<Chain>>,
-    pub(super) modules: Arc<ActivityModules>,
-    pub(super) sinks: Arc<Vec<ActivitySink>>,
-    pub(super) users: Arc<UserQuotas>,
-    pub(super) further: Arc<ActivityFurther>,
+pub(crate) struct ActivitySections {
+    pub(crate) server: Arc<ActivityServer>,
+    pub(crate) jobs: Arc<ActivityJobs>,
+    pub(crate) chains: Arc<Vec<Chain>>,
+    pub(crate) modules: Arc<ActivityModules>,
+    pub(crate) sinks: Arc<Vec<ActivitySink>>,
+    pub(crate) users: Arc<UserQuotas>,
+    pub(crate) further: Arc<ActivityFurther>,
 }
 
 /// Source of samples.
 #[derive(Default)]
-pub(super) struct ActivitySampler(Mutex<SamplerState>);
+pub(crate) struct ActivitySampler(Mutex<SamplerState>);
 
 #[derive(Default)]
 struct SamplerState {
@@ -99,7 +99,7 @@ struct ModuleStates {
 impl ActivitySampler {
     /// Returns a sample of now, or the latest one if that is younger than this. Returns none if the server
     /// ends.
-    pub(super) async fn sample(
+    pub(crate) async fn sample(
         &self,
         dispatcher: &AdminDispatcher,
         max_age: Duration,
@@ -209,17 +209,17 @@ impl ActivitySample {
     }
 
     /// Returns the time of the sample since the start of the server.
-    pub(super) fn uptime(&self) -> Duration {
+    pub(crate) fn uptime(&self) -> Duration {
         self.uptime
     }
 
     /// Returns the present time since the start of the server.
-    pub(super) fn uptime_now(&self) -> Duration {
+    pub(crate) fn uptime_now(&self) -> Duration {
         self.uptime.saturating_add(self.taken.elapsed())
     }
 
     /// Returns what a reader may see.
-    pub(super) fn visible(&self, viewer: ActivityViewer) -> ActivitySections {
+    pub(crate) fn visible(&self, viewer: ActivityViewer) -> ActivitySections {
         match viewer {
             ActivityViewer::Admin => self.for_admins.get_or_init(|| self.sections(None)).clone(),
             ActivityViewer::User(uid) => self.sections(Some(uid)),

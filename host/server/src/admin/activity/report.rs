@@ -3,7 +3,7 @@
 //! The first report of a stream is complete. Later ones contain only the sections that have changed.
 //! A section replaces the previous one of its name; that of the counts is in each report. Denials and
 //! passages of events are added to the earlier ones. Counters only grow; a reader computes rates from two reports and their times.
-use super::{
+use crate::admin::{
     chain::{Chain, ChainOwner},
     modules::ModuleState,
     protocol::{JobStatus, ServerPhase, Trouble},

@@ -2,15 +2,17 @@
 //! does not read, the server holds the report that it writes and the sections that the watcher has, which
 //! administrators share with each other.
 use super::{
-    activity::{
-        ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityMissed, ActivityReport,
-    },
-    activity_sample::{ActivitySample, ActivitySections},
-    protocol::{AdminReply, MAX_REPLY},
-    watch::encoded,
-    watcher_shares::WatcherPermit,
+    report::{ACTIVITY_VERSION, ActivityCodeCount, ActivityCounts, ActivityMissed, ActivityReport},
+    sample::{ActivitySample, ActivitySections},
 };
-use crate::activity::{ActivityRecorder, ActivityViewer, RecentPosition, WatchedActivity};
+use crate::{
+    activity::{ActivityRecorder, ActivityViewer, RecentPosition, WatchedActivity},
+    admin::{
+        protocol::{AdminReply, MAX_REPLY},
+        watch::encoded,
+        watcher_shares::WatcherPermit,
+    },
+};
 use peal_model::Status;
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +21,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Watcher of the activity.
 #[derive(Debug)]
-pub(super) struct ActivityWatcher {
+pub(crate) struct ActivityWatcher {
     recorder: Arc<ActivityRecorder>,
     viewer: ActivityViewer,
     interval: Duration,
@@ -35,7 +37,7 @@ pub(super) struct ActivityWatcher {
 }
 
 impl ActivityWatcher {
-    pub(super) fn new(
+    pub(crate) fn new(
         recorder: &Arc<ActivityRecorder>,
         viewer: ActivityViewer,
         interval_ms: u32,
@@ -57,17 +59,17 @@ impl ActivityWatcher {
     }
 
     /// Returns the time between two reports.
-    pub(super) fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
 
     /// Returns the reader.
-    pub(super) fn viewer(&self) -> ActivityViewer {
+    pub(crate) fn viewer(&self) -> ActivityViewer {
         self.viewer
     }
 
     /// Returns the next report as a line; none if it cannot be sent. This may take long.
-    pub(super) fn line(&mut self, sample: &ActivitySample) -> Option<Vec<u8>> {
+    pub(crate) fn line(&mut self, sample: &ActivitySample) -> Option<Vec<u8>> {
         let line = encoded(&AdminReply::Activity(Box::new(self.report(sample))))?;
         // The sections and the rings are bounded.
         let fits = line.len() <= MAX_REPLY;

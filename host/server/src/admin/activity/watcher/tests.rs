@@ -2,7 +2,7 @@
 use super::*;
 use crate::{
     admin::{
-        activity_sample::tests::sample,
+        activity::sample::tests::sample,
         watcher_shares::{WatcherKind, WatcherLimits, WatcherShares},
     },
     notice::{ChainResults, MeasuredEvent},
