@@ -83,17 +83,27 @@ impl QuerySource for HostQueries {
 
 /// Returns these jobs, or all if none is named.
 pub async fn gather(client: &impl QuerySource, wanted: &[Nspace]) -> Result<Vec<GatheredJob>> {
+    let mut jobs = gather_without_usage(client, wanted).await?;
+    for job in &mut jobs {
+        let mut used = usages(client, &job.nspace).await?;
+        for proc in &mut job.procs {
+            proc.usage = used.remove(&proc.info.proc);
+        }
+    }
+    Ok(jobs)
+}
+
+/// Returns these jobs, or all if none is named. The server measures no usage for it.
+pub async fn gather_without_usage(
+    client: &impl QuerySource,
+    wanted: &[Nspace],
+) -> Result<Vec<GatheredJob>> {
     let mut jobs = jobs(client).await?;
     jobs.retain(|job| wanted.is_empty() || wanted.contains(&job.nspace));
     for job in &mut jobs {
-        let mut used = usages(client, &job.nspace).await?;
-        let listed = procs(client, &job.nspace).await?;
+        let listed = procs(client, &job.nspace).await?.into_iter();
         job.procs = listed
-            .into_iter()
-            .map(|info| GatheredProc {
-                usage: used.remove(&info.proc),
-                info,
-            })
+            .map(|info| GatheredProc { info, usage: None })
             .collect();
     }
     Ok(jobs)

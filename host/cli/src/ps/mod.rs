@@ -3,7 +3,7 @@ mod gather;
 mod nodes;
 mod print;
 
-pub use gather::{GatheredJob, GatheredJobs, HostQueries, gather, job_names};
+pub use gather::{GatheredJob, GatheredJobs, HostQueries, gather, gather_without_usage, job_names};
 pub use print::{ProcRow, as_json};
 
 use crate::{

@@ -2,7 +2,7 @@
 //! events, without chains, denials, sinks and users.
 use super::source::SourceItem;
 use crate::{
-    ps::{GatheredJob, gather},
+    ps::{GatheredJob, gather_without_usage},
     tool,
 };
 use anyhow::Result;
@@ -116,7 +116,7 @@ pub async fn open(
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for number in 1.. {
             turns.tick().await;
-            let jobs = match gather(&**asking, &[]).await {
+            let jobs = match gather_without_usage(&**asking, &[]).await {
                 Ok(jobs) => jobs,
                 Err(error) => {
                     let reason = crate::error_text(&error);
