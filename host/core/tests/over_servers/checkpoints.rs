@@ -326,7 +326,7 @@ fn alert_for_many_procs_is_told_in_parts() {
     let largest = alerts
         .iter()
         .map(|(_, event)| event.custom_targets().unwrap().len());
-    assert_eq!(largest.max(), Some(2));
+    assert_eq!(largest.max(), Some(3));
 }
 
 #[test]

@@ -304,20 +304,21 @@ impl JobControlRequests {
         procs: &[Proc],
         more: Vec<Info>,
     ) -> Vec<Action> {
-        let event = |procs: &[Proc]| self.event_for(id, code, procs, more.clone());
-        let bytes = |event: Option<Event>| event.map_or(0, |event| Size::of_event(&event).bytes);
-        let empty = bytes(event(&[]));
-        let for_procs = bytes(event(procs)).saturating_sub(empty);
-        let room = ctx.settings.max_event_bytes.saturating_sub(empty).max(1);
-        // Names differ in length, so that parts of the same number of procs need some more room.
-        let parts = match for_procs.div_ceil(room) {
-            0 | 1 => 1,
-            parts => parts.saturating_mul(2),
+        if procs.is_empty() {
+            return Vec::new();
+        }
+        let Some(event) = self.event_for(id, code, procs, more.clone()) else {
+            return Vec::new();
         };
-        let parts = procs.chunks(procs.len().div_ceil(parts).max(1));
-        let parts = parts.filter_map(event);
-        let raised = parts.map(|event| events.notify(ctx, event, ctx.settings.allowance));
-        raised.flat_map(Result::unwrap_or_default).collect()
+        let fits = Size::of_event(&event).bytes <= ctx.settings.max_event_bytes;
+        if fits || procs.len() == 1 {
+            let raised = events.notify(ctx, event, ctx.settings.allowance);
+            return raised.unwrap_or_default();
+        }
+        let (first, rest) = procs.split_at(procs.len() / 2);
+        let mut actions = self.raise_everywhere(ctx, events, id, code, first, more.clone());
+        actions.extend(self.raise_everywhere(ctx, events, id, code, rest, more));
+        actions
     }
 
     /// Returns an event for procs that a request concerns.
