@@ -351,16 +351,16 @@ impl JobDirectory {
         self.jobs.get(nspace)?.homes.servers().next()
     }
 
-    /// Returns the lowest server that has procs of a user.
-    pub(super) fn first_server_with(&self, uid: u32) -> Option<ServerId> {
-        let jobs = self.jobs.values().filter(|job| job.facts.owner.uid == uid);
-        jobs.filter_map(|job| job.homes.servers().next()).min()
-    }
-
-    /// Returns true if a server has procs of a user.
-    pub(super) fn has_user_at(&self, uid: u32, server: ServerId) -> bool {
-        let mut jobs = self.jobs.values().filter(|job| job.facts.owner.uid == uid);
-        jobs.any(|job| job.homes.has(server))
+    /// Returns the lowest server that has procs of a user, if another one has none of them.
+    pub(super) fn first_server_with(&self, uid: u32, other: ServerId) -> Option<ServerId> {
+        let mut first = None;
+        for job in self.jobs.values().filter(|job| job.facts.owner.uid == uid) {
+            if job.homes.has(other) {
+                return None;
+            }
+            first = first.into_iter().chain(job.homes.servers().next()).min();
+        }
+        first
     }
 
     /// Returns true if a job is known.

@@ -99,8 +99,7 @@ impl Groups {
 
     /// Returns true if this is the lowest server that has procs of a user, and another one has none.
     pub(crate) fn is_first_with_user(&self, uid: u32, other: ServerId) -> bool {
-        self.directory.first_server_with(uid) == Some(self.me)
-            && !self.directory.has_user_at(uid, other)
+        self.directory.first_server_with(uid, other) == Some(self.me)
     }
 
     /// Returns the user that a job runs as, by the word of its servers.
