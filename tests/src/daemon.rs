@@ -7,12 +7,15 @@ use peal_server::admin::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    io::Read,
     os::unix::{
         fs::{PermissionsExt, chown},
         net::UnixDatagram,
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
     time::Duration,
 };
 
@@ -199,6 +202,34 @@ impl Daemon {
                 panic!("{error}; {:?}", finish(child));
             }
         }
+    }
+
+    /// Waits for a line on its standard error with a text, and returns the rest of the line.
+    #[track_caller]
+    pub fn printed(&mut self, text: &'static str) -> String {
+        let child = self.child.as_mut().unwrap();
+        let mut output = child.stderr.take().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            // Without a buffer, so that later lines stay for other readers.
+            let mut line = Vec::new();
+            let mut byte = [0];
+            while output.read_exact(&mut byte).is_ok() {
+                if byte != *b"\n" {
+                    line.extend(byte);
+                    continue;
+                }
+                let whole = String::from_utf8_lossy(&line).into_owned();
+                if let Some((_, rest)) = whole.split_once(text) {
+                    let _ = sender.send((rest.to_owned(), output));
+                    return;
+                }
+                line.clear();
+            }
+        });
+        let (rest, output) = receiver.recv_timeout(PATIENCE).expect(text);
+        child.stderr = Some(output);
+        rest
     }
 
     /// Returns its process id.

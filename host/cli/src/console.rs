@@ -39,6 +39,9 @@ const ADDRESS_RETRY: Duration = Duration::from_millis(50);
 /// Pause before a console that has ended is started again.
 const RESTART: Duration = Duration::from_secs(2);
 
+/// Beginning of the line with the address of a console whose port the system has chosen.
+const CHOSEN_ADDRESS: &str = "the web console listens at ";
+
 /// Message of a console.
 #[derive(Serialize, Deserialize)]
 enum ConsoleMessage {
@@ -278,6 +281,10 @@ fn prepare(args: &ConsoleArgs) -> Result<(ConsoleSecrets, TcpListener)> {
     let listen = settings.listen;
     let listener = bind(listen)
         .with_context(|| format!("cannot serve the web console on {listen} (console.listen)"))?;
+    if listen.port() == 0 {
+        let chosen = listener.local_addr()?;
+        crate::print_line(&format!("{CHOSEN_ADDRESS}{chosen}"));
+    }
     if let Some(refused) = refused_calls(args.confinement) {
         let mut read: BTreeSet<PathBuf> = SYSTEM_FILES.map(PathBuf::from).into();
         // SQLite has files of its own beside a database, which come and go.

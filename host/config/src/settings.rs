@@ -459,6 +459,7 @@ settings! {
     /// its own serves it.
     "console" console: Console {
         /// Address at which the console is served. Any other than a loopback address needs a certificate.
+        /// With port 0 the system chooses a free port, and the server prints the address.
         listen "console.listen": Option<SocketAddr> = None, Unset("not served", ListenAddress::Any), "\"127.0.0.1:9465\"";
         /// File with the token of those who may look, on its first line. Only its owner may read it.
         token_file "console.token_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/console-token\"";

@@ -1,7 +1,7 @@
 //! Access to the console by tokens and sessions, and what each of them may do.
 use crate::{
     http::{Answer, connect, get, post},
-    site::{ADMIN, ConsoleSite, VIEWER, free_address, settings, write_secret},
+    site::{ADMIN, ConsoleSite, VIEWER, settings, write_secret},
 };
 use peal_needs::needs;
 use peal_tests::{daemon::Place, finish};
@@ -278,11 +278,10 @@ fn slow_or_large_requests_are_ended() {
 #[test]
 fn unsafe_settings_are_refused_with_what_would_be_right() {
     let place = Place::new();
-    let address = free_address();
-    let usual = settings(&place, address);
+    let usual = settings(&place);
     write_secret(&place, "short", "guess");
     let open = usual.replace("127.0.0.1", "0.0.0.0");
-    let nobody = format!("[console]\nlisten = \"{address}\"\n");
+    let nobody = "[console]\nlisten = \"127.0.0.1:0\"\n".to_owned();
     let short = format!("{nobody}token_file = {:?}\n", place.path("short"));
     let same = usual.replace("admin-token", "token");
     let exposed = format!("{nobody}token_file = {:?}\n", place.path("exposed"));

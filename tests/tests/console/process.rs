@@ -1,7 +1,7 @@
 //! The process of the console under a supervised server.
 use crate::{
     http::get,
-    site::{VIEWER, free_address, settings},
+    site::{VIEWER, console_address, settings},
 };
 use peal_needs::needs;
 use peal_tests::{
@@ -14,12 +14,11 @@ use std::{fs, net::TcpStream};
 #[needs(prepared, root)]
 #[test]
 fn console_is_confined_and_is_started_again() {
-    let (place, address) = (Place::of_server_user(), free_address());
-    let console = settings(&place, address);
-    place.configure_supervised(&console);
-    let daemon = place.start();
-    let console = || daemon.child("console");
-    let first = console().unwrap();
+    let place = Place::of_server_user();
+    place.configure_supervised(&settings(&place));
+    let mut daemon = place.start();
+    let address = console_address(&mut daemon);
+    let first = daemon.child("console").unwrap();
     let status = fs::read_to_string(format!("/proc/{first}/status")).unwrap();
     let value = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
@@ -37,9 +36,8 @@ fn console_is_confined_and_is_started_again() {
     let page = || get("/").with("authorization", format!("Bearer {VIEWER}"));
     page().send(address).expect(200);
     kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::KILL).unwrap();
-    until("another console answers", || {
-        console().is_some_and(|pid| pid != first) && TcpStream::connect(address).is_ok()
-    });
+    let address = console_address(&mut daemon);
+    assert_ne!(daemon.child("console"), Some(first));
     page().send(address).expect(200);
     // The console ends with its server.
     drop(daemon);

@@ -6,7 +6,7 @@ use peal_tests::{
 };
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     os::unix::fs::{PermissionsExt, chown},
     path::Path,
 };
@@ -27,10 +27,13 @@ pub struct ConsoleSite {
     pub configured: String,
 }
 
-/// Returns an address of this machine that no program listens at.
-pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+/// Returns the address at which the console of a server listens, once after each start of the console.
+#[track_caller]
+pub fn console_address(daemon: &mut Daemon) -> SocketAddr {
+    daemon
+        .printed("the web console listens at ")
+        .parse()
+        .unwrap()
 }
 
 /// Writes a file that only its owner may read. Its owner is that of the directory, as the server's user is.
@@ -43,12 +46,12 @@ pub fn write_secret(place: &Place, name: &str, text: &str) {
     chown(&path, Some(dir.uid()), Some(dir.gid())).unwrap();
 }
 
-/// Returns the settings of a console with tokens, in a directory.
-pub fn settings(place: &Place, address: SocketAddr) -> String {
+/// Returns the settings of a console with tokens in a directory. The system chooses its port.
+pub fn settings(place: &Place) -> String {
     write_secret(place, "token", &format!("{VIEWER}\n"));
     write_secret(place, "admin-token", &format!("{ADMIN}\n"));
     format!(
-        "[console]\nlisten = \"{address}\"\ntoken_file = {:?}\nadmin_token_file = {:?}\n",
+        "[console]\nlisten = \"127.0.0.1:0\"\ntoken_file = {:?}\nadmin_token_file = {:?}\n",
         place.path("token"),
         place.path("admin-token"),
     )
@@ -82,8 +85,7 @@ impl ConsoleSite {
         others: &str,
         configure: impl Fn(&Place, &str),
     ) -> ConsoleSite {
-        let address = free_address();
-        let console = settings(&place, address) + console;
+        let console = settings(&place) + console;
         let audit = place.path("audit.db");
         let store = place.path("store.db");
         let configured = format!(
@@ -91,7 +93,8 @@ impl ConsoleSite {
             modules()
         );
         configure(&place, &configured);
-        let daemon = place.start();
+        let mut daemon = place.start();
+        let address = console_address(&mut daemon);
         ConsoleSite {
             configured,
             place,

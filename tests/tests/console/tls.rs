@@ -1,7 +1,7 @@
 //! TLS, and certificates of clients.
 use crate::{
     http::{Answer, connect, exchange, get, post},
-    site::{ADMIN, VIEWER, free_address, settings, write_secret},
+    site::{ADMIN, VIEWER, console_address, settings, write_secret},
 };
 use peal_needs::needs;
 use peal_tests::daemon::{Daemon, Place};
@@ -53,7 +53,7 @@ struct TlsSite {
 
 impl TlsSite {
     fn start() -> TlsSite {
-        let (place, address) = (Place::new(), free_address());
+        let place = Place::new();
         let (authority, clients) = (authority(), authority());
         let (certificate, key) = signed(&authority);
         fs::write(place.path("console.pem"), certificate.pem()).unwrap();
@@ -62,12 +62,13 @@ impl TlsSite {
         let files = ["console.pem", "console-key.pem", "clients.pem"].map(|name| place.path(name));
         place.configure(&format!(
             "{}certificate = {:?}\nprivate_key = {:?}\nclient_ca = {:?}\n",
-            settings(&place, address),
+            settings(&place),
             files[0],
             files[1],
             files[2]
         ));
-        let daemon = place.start();
+        let mut daemon = place.start();
+        let address = console_address(&mut daemon);
         TlsSite {
             _place: place,
             _daemon: daemon,
