@@ -10,6 +10,7 @@ use std::path::Path;
 const CASES: u32 = 20_000;
 const KILLS: u32 = 100;
 const FLOOD: u32 = 1_000_000;
+const HANDOVERS: u32 = 50;
 const GROUPS: u32 = 100_000;
 const CLUSTERS: u32 = 5_000;
 const SERVERS: u32 = 1_000;
@@ -59,6 +60,22 @@ impl Soak {
             flood(root, &programs, "retention::client_connecting_after_flood")?;
             println!("\n== {FLOOD} events without a pause on Peal's libpmix");
             flood(root, &programs, "floods::")?;
+            println!("\n== {HANDOVERS} handovers of a server under load");
+            let mut handovers = cargo(root);
+            handovers
+                .env("PEAL_HANDOVERS", HANDOVERS.to_string())
+                .env("PEAL_C_PROGRAMS", &programs)
+                .env("PEAL_TEST_SERVERS", &test_servers);
+            run(handovers.args([
+                "test",
+                "--package",
+                "peal-tests",
+                "--test",
+                "commands",
+                "--",
+                "--nocapture",
+                "handovers_under_load",
+            ]))?;
             println!(
                 "\n== random calls on Peal's libpmix for {} s, seed {seed}",
                 self.seconds

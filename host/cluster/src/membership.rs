@@ -211,11 +211,14 @@ impl Membership {
             (Some(_), None) => return Ok(Vec::new()),
             (None, None) => {}
         }
-        let is_gone = self.gone.contains_key(&writer)
+        // A verdict may be about an earlier server of the node.
+        let verdict = self.gone.get(&writer);
+        let is_gone = verdict.is_some_and(|verdict| verdict.of >= id)
             || self.gone_unseen.values().any(|gone| gone.contains(&id));
         if is_gone || self.has_seen_join(id) {
             return Ok(Vec::new());
         }
+        self.gone.remove(&writer);
         self.of_nodes.insert(writer.clone(), id);
         let node = writer;
         self.members.insert(id, ClusterMember { node, server });

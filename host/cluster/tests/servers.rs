@@ -1,4 +1,4 @@
-//! Servers of a cluster that are killed, stopped, cut off and started again, on a network that is away for
+//! Servers of a cluster that are killed, stopped, cut off, started again and handed over, on a network that is away for
 //! a while, and loses, repeats and reorders frames, beside what each server was told.
 #![allow(
     clippy::unwrap_used,
@@ -10,8 +10,8 @@ mod numbers;
 
 use numbers::Numbers;
 use peal_cluster::{
-    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HeardServers,
-    JoiningServer, LinkSettings, LivenessSettings, MembershipRecord, ProtocolVersion,
+    ClusterOutput, ClusterServer, ClusterServerSettings, ClusterWarning, HandedMembership,
+    HeardServers, JoiningServer, LinkSettings, LivenessSettings, MembershipRecord, ProtocolVersion,
     RecordPosition, ServerKind, ServerNotice, StreamLimits, encode_record,
 };
 use peal_core::{
@@ -44,6 +44,8 @@ enum Step {
     Start(usize),
     Kill(usize),
     Stop(usize),
+    /// Another process goes on with the server, while something of it is on its way.
+    HandOver(usize),
     Cut(usize),
     Mend(usize),
     TakeNetworkAway,
@@ -67,6 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => node().prop_map(Step::Start),
         1 => node().prop_map(Step::Kill),
         1 => node().prop_map(Step::Stop),
+        2 => node().prop_map(Step::HandOver),
         1 => node().prop_map(Step::Cut),
         2 => node().prop_map(Step::Mend),
         1 => Just(Step::TakeNetworkAway),
@@ -185,6 +188,24 @@ fn number_in(message: &InterServerMessage) -> u64 {
     nspace.as_str().parse().unwrap()
 }
 
+fn settings() -> ClusterServerSettings {
+    ClusterServerSettings {
+        liveness: LivenessSettings {
+            observers: OBSERVERS,
+            ..LivenessSettings::default()
+        },
+        // Small, so that messages wait for acknowledgements.
+        links: LinkSettings {
+            window: StreamLimits {
+                max_messages: 3,
+                max_bytes: 1 << 20,
+            },
+            ..LinkSettings::default()
+        },
+        ..ClusterServerSettings::default()
+    }
+}
+
 impl World {
     /// Creates a world without faults in which the servers of this number of nodes have joined one after the other.
     fn of_members(nodes: usize) -> World {
@@ -232,23 +253,8 @@ impl World {
         }
         self.runs += 1;
         let joining = joining(ProtocolVersion::CURRENT, self.runs);
-        let settings = ClusterServerSettings {
-            liveness: LivenessSettings {
-                observers: OBSERVERS,
-                ..LivenessSettings::default()
-            },
-            // Small, so that messages wait for acknowledgements.
-            links: LinkSettings {
-                window: StreamLimits {
-                    max_messages: 3,
-                    max_bytes: 1 << 20,
-                },
-                ..LinkSettings::default()
-            },
-            ..ClusterServerSettings::default()
-        };
         self.nodes[number].process = Some(Process {
-            server: ClusterServer::new(node(number), joining, settings),
+            server: ClusterServer::new(node(number), joining, settings()),
             is_connected: false,
             connected_at: 0,
             sequence: None,
@@ -271,6 +277,7 @@ impl World {
                     self.nodes[number].process = None;
                 }
             }
+            Step::HandOver(number) => self.hand_over(number),
             Step::Cut(number) => self.nodes[number].is_cut = true,
             Step::Mend(number) => self.nodes[number].is_cut = false,
             Step::TakeNetworkAway => self.is_away = true,
@@ -288,6 +295,28 @@ impl World {
             Step::Pass(millis) => self.pass(millis),
         }
         self.collect();
+    }
+
+    fn hand_over(&mut self, number: usize) {
+        // The server has results that nobody has taken: of a message that it sends, and of one that comes.
+        self.send(number, (number + 1) % NODES);
+        let is_next = |(_, to, carried): &(usize, usize, Carried)| {
+            *to == number && matches!(carried, Carried::Frame(_))
+        };
+        let next = self.carried.iter().find(|(_, carried)| is_next(carried));
+        if let Some(at) = next.map(|(at, _)| *at) {
+            let (from, to, carried) = self.carried.remove(&at).unwrap();
+            self.arrive(from, to, carried);
+        }
+        let time = self.time();
+        if let Some(process) = &mut self.nodes[number].process {
+            let handed = HandedMembership::of(&process.server, time).unwrap();
+            let continued = handed.read(&node(number)).unwrap();
+            assert_eq!(continued.clock, time);
+            process.server = continued.server(settings());
+            process.is_connected = false;
+            process.hears = HeardServers::Only(BTreeSet::new());
+        }
     }
 
     fn lose_sequence(&mut self) {
@@ -693,6 +722,29 @@ fn junk_makes_a_member_repeat_its_join_once_a_beat() {
     assert!(others(2).contains(&id.unwrap()));
     assert!(others(1).contains(&id.unwrap()));
     assert_eq!(world.nodes[0].process.as_ref().unwrap().id, id);
+    world.settle();
+}
+
+/// Node 3 learns of the verdict about the first server of node 2, and of its second one only by the repeated join.
+#[test]
+fn join_after_a_verdict_is_learned_from_its_repetition() {
+    let mut world = World::new(0, 0);
+    for step in [
+        Step::Start(3),
+        Step::Start(0),
+        Step::Start(2),
+        Step::Pass(101),
+        Step::Cut(2),
+        Step::Cut(3),
+        Step::Pass(15_501),
+        Step::Send(0, 3),
+        Step::Mend(2),
+        Step::Send(0, 0),
+        Step::Pass(1001),
+        Step::Junk(2, false),
+    ] {
+        world.run(step);
+    }
     world.settle();
 }
 

@@ -3,6 +3,7 @@
 mod arm;
 mod attacking;
 mod cluster;
+mod compare;
 mod instructions;
 mod launch;
 mod launchers;
@@ -23,7 +24,9 @@ mod turns;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use compare::BaseCommit;
 use plan::{Peers, Plan, Size};
+use programs::Programs;
 use samples::Samples;
 use std::{
     fs,
@@ -42,6 +45,7 @@ Examples:
   cargo xtask bench                      everything; keep the machine quiet meanwhile
   cargo xtask bench --quick chain step   a first look at the chains, in seconds
   cargo xtask bench fence --rounds 9     more rounds where the spread is wide
+  cargo xtask bench --compare HEAD~3 fence chain    the same of another commit, by turns: did a row move?
   cargo xtask bench --json bench.json    write JSON, too (format: docs/src/reference/benchmarks.md)
 
 A row that misses its bound shows \"fail\"; the command succeeds in any case.
@@ -60,6 +64,10 @@ pub struct Bench {
     /// Use fewer rounds and repetitions: a check that it works, not of the speed
     #[arg(long)]
     quick: bool,
+    /// Measure this commit, too, by turns with the present files, and name the rows that have moved. The first time
+    /// builds it, for some minutes
+    #[arg(long, value_name = "COMMIT")]
+    compare: Option<String>,
     /// Set the number of rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
@@ -135,14 +143,28 @@ impl Bench {
         } else {
             &self.groups
         };
+        // Before anything is built.
+        let base = self.compare.as_deref();
+        let base = base.map(|name| compare::commit(root, name)).transpose()?;
         let programs = programs::build(root, groups)?;
+        let base = base
+            .map(|commit| BaseCommit::build(root, &commit, &programs))
+            .transpose()?;
         let size = if self.quick { Size::Quick } else { Size::Full };
         let plan = Plan::new(groups, size, &Peers::find(root, groups, &programs));
         let rounds = self.rounds.unwrap_or(if self.quick { 2 } else { 5 });
         let before = machine::load();
-        let samples = measure(&plan, &programs, rounds);
+        let both: Vec<&Programs> = [&programs]
+            .into_iter()
+            .chain(base.as_ref().map(|base| &base.programs))
+            .collect();
+        let mut measured = measure(&plan, &both, rounds).into_iter();
+        let samples = measured.next().unwrap_or_default();
         let machine = machine::describe(root, &programs, [before, machine::load()]);
         report::print(&plan, &samples, &machine);
+        if let Some((base, of_base)) = base.as_ref().zip(measured.next()) {
+            base.print(&plan, &of_base, &samples);
+        }
         if let Some(file) = &self.json {
             let json = report::json(&plan, &samples, &machine, rounds, self.quick);
             fs::write(file, format!("{json:#}\n"))?;
@@ -152,18 +174,21 @@ impl Bench {
     }
 }
 
-/// Measures every arm once a round. Every other round goes from the last arm to the first, so that
-/// a machine that slows down affects all of them.
-fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
-    let mut samples = Samples::default();
+/// Measures every arm once a round with each of the programs. Every other round goes from the last to the first, so
+/// that a machine that slows down affects all of them. Returns the samples of each of the programs.
+fn measure(plan: &Plan, programs: &[&Programs], rounds: u32) -> Vec<Samples> {
+    let mut samples: Vec<Samples> = programs.iter().map(|_| Samples::default()).collect();
     let on_terminal = std::io::stderr().is_terminal();
     for round in 0..rounds {
         let start = Instant::now();
-        let mut order: Vec<&arm::Arm> = plan.arms.iter().collect();
+        let arms = plan.arms.iter();
+        let mut order: Vec<(&arm::Arm, usize)> = arms
+            .flat_map(|arm| (0..programs.len()).map(move |of| (arm, of)))
+            .collect();
         if round % 2 == 1 {
             order.reverse();
         }
-        for (at, arm) in order.iter().enumerate() {
+        for (at, (arm, of)) in order.iter().enumerate() {
             if on_terminal {
                 eprint!(
                     "\r\x1b[Kround {} of {rounds}: {} of {}, {}",
@@ -173,6 +198,9 @@ fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
                     arm.names.join(", ")
                 );
             }
+            let (Some(programs), Some(samples)) = (programs.get(*of), samples.get_mut(*of)) else {
+                continue;
+            };
             match arm.measure(programs) {
                 Ok(measured) => arm
                     .names
@@ -185,7 +213,7 @@ fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
                     .for_each(|name| samples.fail(name, &format!("{error:#}"))),
             }
         }
-        samples.end_round();
+        samples.iter_mut().for_each(Samples::end_round);
         let line_start = if on_terminal { "\r\x1b[K" } else { "" };
         eprintln!(
             "{line_start}round {} of {rounds}: {:.1} s",

@@ -9,6 +9,7 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 
 /// Paths of the programs and components.
+#[derive(Clone)]
 pub struct Programs {
     /// Path of `peal`.
     pub peal: PathBuf,
@@ -35,6 +36,7 @@ pub struct Programs {
 }
 
 /// Programs that are linked with `libpmix`.
+#[derive(Clone)]
 pub struct CPrograms {
     /// Host environment on the C library's server.
     pub host: PathBuf,

@@ -169,7 +169,8 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
     }
 }
 
-fn name(row: &ResultRow) -> String {
+/// Returns the name of a row's group.
+pub fn name(row: &ResultRow) -> String {
     row.group
         .to_possible_value()
         .map(|value| value.get_name().to_owned())
@@ -177,7 +178,7 @@ fn name(row: &ResultRow) -> String {
 }
 
 /// Formats a line with its cells as wide as the widest of their column.
-fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
+pub fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = lines
             .iter()
@@ -202,7 +203,8 @@ fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
     cells.collect::<Vec<_>>().join("  ")
 }
 
-fn number(spread: Option<Spread>, unit: &str) -> String {
+/// Formats a median with its unit.
+pub fn number(spread: Option<Spread>, unit: &str) -> String {
     spread.map_or("-".to_owned(), |spread| {
         format!("{} {unit}", rounded(spread.median))
             .trim_end()
@@ -228,7 +230,8 @@ fn ratio(spread: Option<Spread>) -> String {
     spread.map_or("-".to_owned(), text)
 }
 
-fn fine(number: f64) -> String {
+/// Formats a number with some more digits if it is small.
+pub fn fine(number: f64) -> String {
     if number.abs() < 0.1 {
         format!("{number:.3}")
     } else {

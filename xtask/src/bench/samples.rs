@@ -98,6 +98,14 @@ impl Samples {
         )
     }
 
+    /// Returns the spread of the ratio of a value to that of other samples in the same round.
+    pub fn ratio_to(&self, base: &Samples, (arm, name): (&str, &str)) -> Option<Spread> {
+        let base = base.rounds_of(arm, name)?;
+        let ratio = |(round, now): (&usize, &f64)| Some(now / base.get(round)?);
+        let ratios = self.rounds_of(arm, name)?.iter().filter_map(ratio);
+        Spread::of(ratios.filter(|ratio| ratio.is_finite()).collect())
+    }
+
     fn rounds_of(&self, arm: &str, name: &str) -> Option<&BTreeMap<usize, f64>> {
         self.values.get(&(arm.to_owned(), name.to_owned()))
     }

@@ -338,6 +338,8 @@ impl AdminDispatcher {
     pub(super) async fn record(&self, caller: Caller, verb: String, reply: &AdminReply) {
         let outcome = match reply {
             AdminReply::Refused { reason } => format!("refused: {reason}"),
+            // The other process tries it after the reply.
+            AdminReply::HandingOver | AdminReply::StartSuccessor => "begun".to_owned(),
             _ => "done".to_owned(),
         };
         self.parts.metrics.counters().admin_calls.count();

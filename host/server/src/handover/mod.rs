@@ -26,9 +26,12 @@ use serde::{Deserialize, Serialize};
 use std::{io, mem, net::TcpListener, os::fd::OwnedFd};
 use thiserror::Error;
 
-/// Form of the state that this release writes. It grows when an older release could not continue from the
-/// state: a field that older ones ignore, and one that newer ones replace by a default, leave it as it is.
-const FORM: u32 = 1;
+/// Newest form of the state. It grows when an older release could not continue from the state: a field that older
+/// ones may ignore, and one that newer ones replace by a default, leave it as it is.
+const FORM: u32 = 2;
+
+/// Form of the state of a server in no cluster, which releases before form 2 continue, too.
+const FORM_ALONE: u32 = 1;
 
 /// Oldest form of the state that this release reads.
 const OLDEST_FORM: u32 = 1;

@@ -1,6 +1,6 @@
 //! Suspension of a server: it reads no requests and finishes what it has begun. Then it is handed over or
 //! goes on.
-use super::{FORM, HandedConnection, HandedServer, HandoverError, ServerSnapshot};
+use super::{FORM, FORM_ALONE, HandedConnection, HandedServer, HandoverError, ServerSnapshot};
 use crate::{
     actor::Actor,
     connection::{ServePhase, ServedConnection},
@@ -215,7 +215,10 @@ impl Server {
         let snapshot = self.shared_actor.with_actor(|actor| {
             actor.heartbeats.pass_on_all(&mut actor.state);
             Ok::<_, HandoverError>(ServerSnapshot {
-                form: FORM,
+                form: match membership {
+                    Some(_) => FORM,
+                    None => FORM_ALONE,
+                },
                 me,
                 clock: actor.now(),
                 state: peal_handover::encode_state(&actor.state)?,
