@@ -7,6 +7,7 @@ mod peal_nodes;
 mod peal_slurm;
 mod peal_slurm_faults;
 mod peal_slurm_site;
+mod peal_upgrade;
 mod placement;
 mod probes;
 mod slurm;
