@@ -5,7 +5,7 @@ use crate::{
 };
 use peal_sandbox::Digest;
 use peal_store::{DroppedRows, Filter, SealKind, StoreError, Trail, TrailRow};
-use std::{io::BufReader, path::Path};
+use std::{io::BufReader, path::Path, time::Duration};
 
 /// Number of rows read in one query.
 pub(crate) const PAGE_ROWS: u32 = 200;
@@ -39,6 +39,14 @@ impl TrailSource {
             }
             // Other errors are about a database, so the file is no export.
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Has every read of a database fail that is not complete after this time from now.
+    pub fn limit_time(&self, time: Duration) -> Result<(), AuditError> {
+        match self {
+            TrailSource::Trail(trail) => Ok(trail.limit_reads(time)?),
+            TrailSource::File(_) => Ok(()),
         }
     }
 

@@ -41,6 +41,9 @@ pub(crate) enum Room {
 /// Divisor that gives the reserved part.
 const RESERVED_PART: u64 = 16;
 
+/// Steps of SQLite's machine between two looks at the clock.
+const STEPS: i32 = 10_000;
+
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Database {
@@ -173,6 +176,14 @@ impl Database {
     /// Returns counts of writes and reads.
     pub(crate) fn health(&self) -> StoreHealth {
         self.writes.health()
+    }
+
+    /// Has every read fail that is not complete after this time from now.
+    pub(crate) fn limit_reads(&self, time: Duration) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        let is_over = move || begun.elapsed() > time;
+        let set = self.lock().progress_handler(STEPS, Some(is_over));
+        set.map_err(|error| StoreError::later(&self.path, error))
     }
 
     pub(crate) fn read<T>(

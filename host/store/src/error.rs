@@ -97,6 +97,12 @@ pub enum StoreError {
         /// The path of the store.
         path: PathBuf,
     },
+    /// A read took longer than its limit.
+    #[error("reading the store {path:?} took longer than the time limit")]
+    TooLong {
+        /// The path of the store.
+        path: PathBuf,
+    },
     /// A statement failed.
     #[error("the store {path:?} failed: {source}")]
     Sql {
@@ -209,6 +215,7 @@ impl StoreError {
             Some(ErrorCode::DiskFull) => StoreError::Full { path },
             // Both say that another connection holds the lock, here or in another process.
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
+            Some(ErrorCode::OperationInterrupted) => StoreError::TooLong { path },
             _ => StoreError::Sql { path, source },
         }
     }

@@ -10,7 +10,7 @@ use crate::{
 use rusqlite::{
     Connection, OptionalExtension, Row, Transaction, params, params_from_iter, types::Value,
 };
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Settings of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,6 +180,11 @@ impl Trail {
             database,
             lasting: &[],
         })
+    }
+
+    /// Has every read fail that is not complete after this time from now.
+    pub fn limit_reads(&self, time: Duration) -> Result<(), StoreError> {
+        self.database.limit_reads(time)
     }
 
     /// Returns the path of the trail.
@@ -494,6 +499,22 @@ mod tests {
         let linked = dir.path().join("linked.db");
         symlink(real.join("audit.db"), &linked).unwrap();
         Trail::open_to_read(&linked).unwrap_err();
+    }
+
+    #[test]
+    fn read_beyond_its_time_is_ended() {
+        /// Query without an end.
+        const ENDLESS: &str = "with recursive number(n) as (select 1 union all select n + 1 from number) \
+            select count(*) from number";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.db");
+        drop(Trail::open(&path, settings()).unwrap());
+        let trail = Trail::open_to_read(&path).unwrap();
+        trail.limit_reads(Duration::ZERO).unwrap();
+        let count =
+            |connection: &Connection| connection.query_row(ENDLESS, [], |row| row.get::<_, i64>(0));
+        let error = trail.database.read(count).unwrap_err();
+        assert!(matches!(error, StoreError::TooLong { .. }), "{error}");
     }
 
     #[test]
