@@ -320,6 +320,9 @@ async fn serve(
     let Some(request) = read_request(&mut reader).await else {
         return;
     };
+    let is_read = request
+        .as_ref()
+        .is_ok_and(|envelope| envelope.call.is_read());
     let (verb, AdminResult { reply, then }) = match request {
         // All clients and their data go to the caller.
         // Another user could not go on with it: it owns neither the sockets nor the files.
@@ -343,7 +346,13 @@ async fn serve(
         ),
     };
     // Before the reply: a caller that has its reply finds the record.
-    dispatcher.record(caller, verb, &reply).await;
+    let call = dispatcher.trace(caller, verb, &reply);
+    // Requests that change nothing would push those out that do.
+    if !is_read {
+        dispatcher
+            .store(move |store, at| store.admin_called(&call, at))
+            .await;
+    }
     write_reply(&mut writer, &reply).await;
     // A caller that waits for the end or follows events gives its permit back, so that others can
     // be served.

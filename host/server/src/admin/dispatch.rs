@@ -334,8 +334,8 @@ impl AdminDispatcher {
             .into()
     }
 
-    /// Records a call in the trace, and in the store if there is one.
-    pub(super) async fn record(&self, caller: Caller, verb: String, reply: &AdminReply) {
+    /// Records a call in the trace, and returns it for the store.
+    pub(super) fn trace(&self, caller: Caller, verb: String, reply: &AdminReply) -> AdminCall {
         let outcome = match reply {
             AdminReply::Refused { reason } => format!("refused: {reason}"),
             // The other process tries it after the reply.
@@ -350,14 +350,12 @@ impl AdminDispatcher {
             outcome,
             "admin request answered"
         );
-        let call = AdminCall {
+        AdminCall {
             uid: caller.uid,
             pid: caller.pid,
             verb,
             outcome,
-        };
-        self.store(move |store, at| store.admin_called(&call, at))
-            .await;
+        }
     }
 
     /// Writes to the store, if there is one. The store counts and traces its own errors.

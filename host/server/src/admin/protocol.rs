@@ -161,6 +161,24 @@ pub enum AdminRequest {
     },
 }
 
+impl AdminRequest {
+    /// Returns true for a request that changes nothing. Programs such as dashboards make many of them.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(
+            self,
+            AdminRequest::Stats
+                | AdminRequest::Users
+                | AdminRequest::Status
+                | AdminRequest::Jobs
+                | AdminRequest::Chains
+                | AdminRequest::Watch { .. }
+                | AdminRequest::Activity { .. }
+                | AdminRequest::Check { .. }
+                | AdminRequest::Module(ModuleCall::List | ModuleCall::Diff { .. })
+        )
+    }
+}
+
 /// Job to register.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
