@@ -5,7 +5,9 @@ use crate::{
     call_replay,
     confinement::{SYSTEM_FILES, refused_calls},
     node, process_setup,
-    supervisor::{ProcessStarter, ServerAccount, StartOrder, StartedProcess, own_program},
+    supervisor::{
+        ProcessStarter, ServerAccount, StartOrder, StartedProcess, only_start, own_program,
+    },
     users,
 };
 use anyhow::{Context, Result, bail};
@@ -14,13 +16,23 @@ use peal_confinement::{Confinement, ProcessRole};
 use peal_console::{
     ConsoleBounds, ConsoleFunctions, ConsoleSecrets, ConsoleSettings, ReplayReport,
 };
-use peal_frames::{FrameLimit, MessageStream};
+use peal_frames::{
+    FrameLimit, MessageStream, MessageWithDescriptors, receive_with_descriptors,
+    send_with_descriptors,
+};
+use rustix::{
+    net::{self, AddressFamily, SocketFlags, SocketType, sockopt},
+    process::geteuid,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
     io::{self, ErrorKind},
     net::{SocketAddr, TcpListener},
-    os::unix::{net::UnixStream, process::CommandExt},
+    os::{
+        fd::AsFd,
+        unix::{net::UnixStream, process::CommandExt},
+    },
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -36,8 +48,14 @@ const READY: Duration = Duration::from_secs(20);
 /// Time for which an address in use is tried: that of a console whose server has just ended.
 const ADDRESS_IN_USE: Duration = Duration::from_secs(5);
 const ADDRESS_RETRY: Duration = Duration::from_millis(50);
-/// Pause before a console that has ended is started again.
+/// Pause before a console that has ended, or could not be started, is started again.
 const RESTART: Duration = Duration::from_secs(2);
+/// Connections that the kernel keeps for a console that does not accept them yet.
+const BACKLOG: i32 = 128;
+
+/// Message of the server, with the listening socket. What follows are answers.
+#[derive(Serialize, Deserialize)]
+struct ListenerMessage;
 
 /// Beginning of the line with the address of a console whose port the system has chosen.
 const CHOSEN_ADDRESS: &str = "the web console listens at ";
@@ -45,7 +63,7 @@ const CHOSEN_ADDRESS: &str = "the web console listens at ";
 /// Message of a console.
 #[derive(Serialize, Deserialize)]
 enum ConsoleMessage {
-    /// The console listens.
+    /// The console serves at the socket.
     Ready,
     /// The console could not be started.
     Failed(String),
@@ -91,36 +109,167 @@ pub fn check(resolved: &Resolved) -> Result<(), Problem> {
     checked.map_err(|error| Problem::new(origin(), error.to_string()))
 }
 
-/// Console that is ready.
-pub struct ServedConsole {
-    connection: MessageStream,
-    config: Config,
-    starter: Option<ProcessStarter>,
-}
-
-/// Starts the console of a server that is about to be confined; `None` if it has none. A supervised server
-/// can have another one started later.
+/// Reads the secrets of the console, as the user of the server.
 ///
 /// # Errors
 ///
-/// Fails if the console cannot listen, or a file that its settings name is unusable.
+/// Fails if a file that the settings name is unusable.
+pub fn check_secrets(config: &Config) -> Result<()> {
+    if let Some(settings) = settings(config, Path::new("/")) {
+        let user = || users::shown(geteuid().as_raw());
+        ConsoleSecrets::read(&settings)
+            .with_context(|| format!("cannot serve the web console as user {}", user()))?;
+    }
+    Ok(())
+}
+
+/// Listening socket of the console. The server has it as long as it runs: no other user gets the address while a
+/// process of the console has ended.
+pub struct ConsoleListener {
+    address: SocketAddr,
+    socket: Option<TcpListener>,
+}
+
+impl ConsoleListener {
+    /// Listens at an address that nobody else has. A process of the same user can listen beside this one, as that
+    /// does which goes on with the server.
+    fn alone(address: SocketAddr) -> Result<ConsoleListener> {
+        let socket = bind_alone(address).with_context(|| cannot_listen(address))?;
+        tell_chosen(address, &socket);
+        Ok(ConsoleListener {
+            address,
+            socket: Some(socket),
+        })
+    }
+
+    /// Listens at the address of the configuration beside another process of this user, if there is one; `None`
+    /// without a console. An address that cannot be had is tried again later.
+    pub fn beside(config: &Config) -> Option<ConsoleListener> {
+        let mut listener = ConsoleListener {
+            address: config.console.listen?,
+            socket: None,
+        };
+        if let Err(error) = listener.socket() {
+            let error = crate::error_text(&error);
+            tracing::error!(%error, "web console does not listen yet");
+        }
+        Some(listener)
+    }
+
+    fn socket(&mut self) -> Result<&TcpListener> {
+        let address = self.address;
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => {
+                let socket = bind_beside(address).with_context(|| cannot_listen(address))?;
+                tell_chosen(address, &socket);
+                socket
+            }
+        };
+        Ok(self.socket.insert(socket))
+    }
+}
+
+/// Prints the address of a socket whose port the system has chosen.
+fn tell_chosen(address: SocketAddr, socket: &TcpListener) {
+    if address.port() == 0
+        && let Ok(chosen) = socket.local_addr()
+    {
+        crate::print_line(&format!("{CHOSEN_ADDRESS}{chosen}"));
+    }
+}
+
+fn cannot_listen(address: SocketAddr) -> String {
+    format!("cannot serve the web console on {address} (console.listen)")
+}
+
+fn bind_alone(address: SocketAddr) -> io::Result<TcpListener> {
+    let begun = Instant::now();
+    let socket = loop {
+        match TcpListener::bind(address) {
+            Err(error)
+                if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < ADDRESS_IN_USE =>
+            {
+                thread::sleep(ADDRESS_RETRY);
+            }
+            bound => break bound?,
+        }
+    };
+    // Only now: a second server must find the address in use.
+    sockopt::set_socket_reuseport(&socket, true)?;
+    Ok(socket)
+}
+
+fn bind_beside(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // The kernel lets processes of the same user alone share an address.
+    sockopt::set_socket_reuseport(&socket, true)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// Function that starts a process of the console, and returns the connection to it.
+type ConsoleStart = Box<dyn Fn() -> io::Result<UnixStream> + Send>;
+
+/// Console of a server.
+pub struct ServedConsole {
+    config: Config,
+    listener: ConsoleListener,
+    starter: Option<ProcessStarter>,
+    start: ConsoleStart,
+    /// Process that serves; none before it is ready.
+    connection: Option<MessageStream>,
+    /// True after the first start. A server without a supervisor has no other one.
+    is_started: bool,
+}
+
+/// Starts the console of a server that is about to be confined; `None` if it has none. That of a server that this
+/// process goes on with has its socket already, and is started when it is kept: the clients wait until then.
+///
+/// # Errors
+///
+/// Fails if the console of a new server cannot listen, or a file that its settings name is unusable.
 pub fn start(
     config: &Config,
     admin_socket: &Path,
     starter: Option<ProcessStarter>,
+    continued: Option<ConsoleListener>,
 ) -> Result<Option<ServedConsole>> {
-    if config.console.listen.is_none() {
+    let Some(address) = config.console.listen else {
         return Ok(None);
-    }
-    let connection = match &starter {
-        Some(starter) => starter.start(StartOrder::Console)?.connection,
-        None => spawn(config, None, admin_socket)?.connection,
     };
-    Ok(Some(ServedConsole {
-        connection: ready(connection)?,
+    let start: Result<ConsoleStart> = match starter.clone() {
+        Some(starter) => Ok(Box::new(move || starter.connect(StartOrder::Console))),
+        None => spawn(config, None, admin_socket)
+            .map(|process| -> ConsoleStart { Box::new(only_start(process)) }),
+    };
+    let console = |listener, start| ServedConsole {
         config: config.clone(),
+        listener,
         starter,
-    }))
+        start,
+        connection: None,
+        is_started: false,
+    };
+    match (continued, start) {
+        (None, start) => {
+            let mut console = console(ConsoleListener::alone(address)?, start?);
+            console.connection = Some(console.begin()?);
+            Ok(Some(console))
+        }
+        (Some(listener), Ok(start)) => Ok(Some(console(listener, start))),
+        (Some(_), Err(error)) => {
+            let error = crate::error_text(&error);
+            tracing::error!(%error, "server goes on without its web console");
+            Ok(None)
+        }
+    }
 }
 
 /// Starts the process, as the user of the server that it serves.
@@ -140,10 +289,12 @@ pub fn spawn(
     StartedProcess::start(command).context("cannot start the web console")
 }
 
-/// Waits until a console listens.
-fn ready(connection: UnixStream) -> Result<MessageStream> {
+/// Gives a process of the console the socket, and waits until it serves there.
+fn ready(connection: UnixStream, listener: &TcpListener) -> Result<MessageStream> {
     connection.set_read_timeout(Some(READY))?;
     let timed = connection.try_clone()?;
+    // A process that has ended tells more by its messages.
+    let given = send_with_descriptors(&connection, &ListenerMessage, &[listener.as_fd()], LIMIT);
     let mut messages = MessageStream::new(connection, LIMIT);
     let first = messages.next_message();
     match first.context("the web console was not started")? {
@@ -152,7 +303,10 @@ fn ready(connection: UnixStream) -> Result<MessageStream> {
             Ok(messages)
         }
         Some(ConsoleMessage::Failed(reason)) => bail!("{}", crate::plain(&reason)),
-        Some(ConsoleMessage::Replay(_)) | None => bail!("the web console ended at its start"),
+        Some(ConsoleMessage::Replay(_)) | None => {
+            given.context("the web console takes no socket")?;
+            bail!("the web console ended at its start")
+        }
     }
 }
 
@@ -163,40 +317,51 @@ impl ServedConsole {
         keeper.spawn(move || self.keep_running()).map(drop)
     }
 
+    /// Starts a process, and waits until it serves.
+    fn begin(&mut self) -> Result<MessageStream> {
+        let socket = self.listener.socket()?;
+        self.is_started = true;
+        ready((self.start)()?, socket)
+    }
+
     /// Answers the console until it ends.
-    fn answer(&mut self) {
-        while let Ok(Some(ConsoleMessage::Replay(seq))) = self.connection.next_message() {
+    fn answer(&self, mut connection: MessageStream) {
+        while let Ok(Some(ConsoleMessage::Replay(seq))) = connection.next_message() {
             let replayed = call_replay::replay(&self.config, self.starter.as_ref(), seq);
             let answer: ReplayAnswer = replayed.map_err(|error| crate::error_text(&error));
             // A console that does not take it has ended, as the next message tells.
-            let _ = self.connection.send(&answer);
+            let _ = connection.send(&answer);
         }
     }
 
     fn keep_running(mut self) {
         loop {
-            self.answer();
-            let Some(starter) = &self.starter else {
-                tracing::error!(
-                    "web console ended; a confined server without a supervisor starts no other one"
-                );
-                return;
-            };
-            tracing::error!("web console ended; it is started again");
-            loop {
-                thread::sleep(RESTART);
-                let started = starter.start(StartOrder::Console);
-                match started.and_then(|started| ready(started.connection)) {
+            match self.connection.take() {
+                Some(connection) => {
+                    self.answer(connection);
+                    tracing::error!("web console ended");
+                }
+                None => match self.begin() {
                     Ok(connection) => {
-                        self.connection = connection;
-                        break;
+                        self.connection = Some(connection);
+                        continue;
                     }
                     Err(error) => {
                         let error = crate::error_text(&error);
-                        tracing::error!(%error, "web console not started again");
+                        tracing::error!(%error, "web console not started");
                     }
+                },
+            }
+            if self.starter.is_none() && self.is_started {
+                tracing::error!(
+                    "no other web console is started: a confined server without a supervisor starts no process"
+                );
+                // The address stays that of this server.
+                loop {
+                    thread::park();
                 }
             }
+            thread::sleep(RESTART);
         }
     }
 }
@@ -209,7 +374,7 @@ pub fn work(args: ConsoleArgs) -> Result<ExitCode> {
     let server = process_setup::standard_input()?;
     let server = UnixStream::from(server);
     let mut messages = MessageStream::new(server.try_clone()?, LIMIT);
-    let (secrets, listener) = match prepare(&args) {
+    let (secrets, listener) = match prepare(&args, &server) {
         Ok(prepared) => prepared,
         Err(error) => {
             messages.send(&ConsoleMessage::Failed(crate::error_text(&error)))?;
@@ -274,17 +439,15 @@ impl ConsoleParent {
     }
 }
 
-/// Reads the secrets, listens, and confines this process.
-fn prepare(args: &ConsoleArgs) -> Result<(ConsoleSecrets, TcpListener)> {
+/// Takes the socket from the server, reads the secrets, and confines this process.
+fn prepare(args: &ConsoleArgs, server: &UnixStream) -> Result<(ConsoleSecrets, TcpListener)> {
     let settings = &args.settings;
+    let MessageWithDescriptors {
+        message: ListenerMessage,
+        mut descriptors,
+    } = receive_with_descriptors(server, LIMIT).context("the server gives no socket")?;
+    let listener = descriptors.pop().context("the server gives no socket")?;
     let secrets = ConsoleSecrets::read(settings)?;
-    let listen = settings.listen;
-    let listener = bind(listen)
-        .with_context(|| format!("cannot serve the web console on {listen} (console.listen)"))?;
-    if listen.port() == 0 {
-        let chosen = listener.local_addr()?;
-        crate::print_line(&format!("{CHOSEN_ADDRESS}{chosen}"));
-    }
     if let Some(refused) = refused_calls(args.confinement) {
         let mut read: BTreeSet<PathBuf> = SYSTEM_FILES.map(PathBuf::from).into();
         // SQLite has files of its own beside a database, which come and go.
@@ -303,19 +466,5 @@ fn prepare(args: &ConsoleArgs) -> Result<(ConsoleSecrets, TcpListener)> {
         .enforce()
         .context("cannot confine the web console")?;
     }
-    Ok((secrets, listener))
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let begun = Instant::now();
-    loop {
-        match TcpListener::bind(address) {
-            Err(error)
-                if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < ADDRESS_IN_USE =>
-            {
-                thread::sleep(ADDRESS_RETRY);
-            }
-            bound => return bound,
-        }
-    }
+    Ok((secrets, listener.into()))
 }

@@ -6,7 +6,7 @@ use crate::{
     cluster::{self, ObservedServer, RecentEvents, ServedModules},
     compiler, config,
     confinement::{self, ServerPeers},
-    console,
+    console::{self, ConsoleListener},
     handover::{self, GiveError, HandedHosts, PreviousProcess, ReceivedServer},
     node::{self, ContinuedNode, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
@@ -189,12 +189,17 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     if args.check || args.goes_on {
         // Also fills the cache of compiled code, so that the clients of a running server wait less.
         node::check_modules(&readable)?;
+        console::check_secrets(&config)?;
     }
     if args.check {
         return Ok(ExitCode::SUCCESS);
     }
     // Each connection is a descriptor.
     node::raise_file_limit();
+    let console_listener = args
+        .goes_on
+        .then(|| ConsoleListener::beside(&config))
+        .flatten();
     // Before anything that the other process holds is touched. It goes on if that fails.
     let taken = args
         .goes_on
@@ -254,7 +259,7 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
     let signer = audit_signer::start(&config, starter.clone())?;
     // A launcher's server is as short as its jobs.
     let console = match home {
-        ServerHome::Daemon => console::start(&config, &socket, starter.clone())?,
+        ServerHome::Daemon => console::start(&config, &socket, starter.clone(), console_listener)?,
         ServerHome::Launcher(_) => None,
     };
     let seals = cluster

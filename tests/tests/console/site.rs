@@ -48,10 +48,15 @@ pub fn write_secret(place: &Place, name: &str, text: &str) {
 
 /// Returns the settings of a console with tokens in a directory. The system chooses its port.
 pub fn settings(place: &Place) -> String {
+    settings_at(place, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+}
+
+/// Returns the settings of such a console at this address.
+pub fn settings_at(place: &Place, address: SocketAddr) -> String {
     write_secret(place, "token", &format!("{VIEWER}\n"));
     write_secret(place, "admin-token", &format!("{ADMIN}\n"));
     format!(
-        "[console]\nlisten = \"127.0.0.1:0\"\ntoken_file = {:?}\nadmin_token_file = {:?}\n",
+        "[console]\nlisten = \"{address}\"\ntoken_file = {:?}\nadmin_token_file = {:?}\n",
         place.path("token"),
         place.path("admin-token"),
     )
