@@ -471,7 +471,8 @@ settings! {
         private_key "console.private_key": Option<PathBuf> = None, Unset("no TLS", FilePath), "\"/etc/peal/console-key.pem\"";
         /// Certificates of authorities (PEM). A browser with a certificate of theirs may look without a token.
         client_ca "console.client_ca": Option<PathBuf> = None, Unset("no certificates of clients", FilePath), "\"/etc/peal/console-clients.pem\"";
-        /// Maximum number of connections. Further ones wait until they are accepted.
+        /// Maximum number of connections. Beyond it the oldest one without rights is ended; if all have rights,
+        /// further ones wait.
         max_connections "console.max_connections": usize = 256, Number(1, 65_535), "64";
         /// Maximum number of pages that show changes as they come. Further ones are shown as they were when
         /// they were loaded. All of them together are one watcher of the server.

@@ -11,22 +11,21 @@ use crate::{
     tokens::{AccessTokens, Sessions},
 };
 use axum::{
-    Router,
-    extract::DefaultBodyLimit,
-    middleware,
+    Router, middleware,
     routing::{get, post},
 };
 use peal_server::admin::{ChainOwner, UserNaming};
 use rustls::ServerConfig;
 use std::{
     io,
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::sync::Semaphore;
 
 /// Largest body of a request, in bytes: a form.
-const MAX_BODY: usize = 16 * 1024;
+pub(crate) const MAX_BODY: usize = 16 * 1024;
 /// Delay of the answer to a wrong token.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_secs(1);
 /// Wrong tokens that wait for their answers at once. Further ones are refused without a delay, which would take
@@ -44,7 +43,7 @@ pub(crate) struct Console {
     pub(crate) naming: UserNaming,
     pub(crate) replay: ReplayFunction,
     /// Permit of the replay that is carried out.
-    pub(crate) replays: Semaphore,
+    pub(crate) replays: Arc<Semaphore>,
     /// Permits of live pages.
     pub(crate) watchers: Arc<Semaphore>,
     wrong_tokens: Semaphore,
@@ -66,7 +65,7 @@ impl Console {
             link,
             naming: functions.naming,
             replay: functions.replay,
-            replays: Semaphore::new(1),
+            replays: Arc::new(Semaphore::new(1)),
             watchers: Arc::new(Semaphore::new(bounds.watchers)),
             wrong_tokens: Semaphore::new(MAX_WRONG_TOKENS),
             settings,
@@ -79,11 +78,12 @@ impl Console {
     }
 
     /// Delays the answer to a wrong token. Returns false if too many wait already.
-    pub(crate) async fn delay_wrong_token(&self) -> bool {
+    pub(crate) async fn delay_wrong_token(&self, from: Option<IpAddr>) -> bool {
         match self.wrong_tokens.try_acquire() {
             Ok(_waiting) => {
                 // Bounded by the delay.
-                tracing::warn!("wrong token at the web console");
+                let from = from.map(tracing::field::display);
+                tracing::warn!(from, "wrong token at the web console");
                 tokio::time::sleep(WRONG_TOKEN_DELAY).await;
                 true
             }
@@ -116,6 +116,7 @@ impl Console {
 pub(crate) fn routes(console: &Arc<Console>) -> Router {
     let timeout = console.settings.bounds.request_timeout;
     let timely = || middleware::from_fn_with_state(timeout, guard::limit_time);
+    let timely_body = || middleware::from_fn_with_state(timeout, guard::read_body);
     let guarded = Router::new()
         .route("/", get(activity::overview_page))
         .route("/events", get(events::events_page))
@@ -134,6 +135,7 @@ pub(crate) fn routes(console: &Arc<Console>) -> Router {
         .route_layer(timely())
         // A replay has a limit of its own.
         .route("/audit/{record}/replay", post(replay::replay_call))
+        .layer(timely_body())
         .layer(middleware::from_fn_with_state(
             console.clone(),
             guard::require_rights,
@@ -142,10 +144,10 @@ pub(crate) fn routes(console: &Arc<Console>) -> Router {
         .route("/login", get(login::login_page).post(login::log_in))
         .route("/console.css", get(assets::style))
         .route("/console.js", get(assets::script))
-        .layer(timely());
+        .layer(timely())
+        .layer(timely_body());
     guarded
         .merge(open)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(
             console.clone(),
             guard::check_host_and_origin,

@@ -1,18 +1,20 @@
 //! Checks before a page: the name of the host, the origin of a change, the rights of the visitor; and the
 //! header fields of every answer.
 use crate::{
-    console::Console,
+    console::{Console, MAX_BODY},
     html::problem_page,
+    listener::UnknownConnection,
     tokens::{ActiveSession, ConsoleRights, is_form_token},
 };
 use axum::{
+    body::to_bytes,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Redirect, Response},
 };
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -56,6 +58,8 @@ pub(crate) struct BrowserPeer {
     pub(crate) address: SocketAddr,
     /// True if the browser has shown a certificate of `console.client_ca`.
     pub(crate) has_certificate: bool,
+    /// Place of the connection among those without rights.
+    pub(crate) place: Arc<UnknownConnection>,
 }
 
 /// Visitor with rights.
@@ -107,17 +111,44 @@ pub(crate) async fn add_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// Ends a request that takes too long to come. Live pages begin their answer at once.
+/// Reads the body of a request, a form, which must come in time.
+pub(crate) async fn read_body(
+    State(timeout): State<Duration>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    match tokio::time::timeout(timeout, to_bytes(body, MAX_BODY)).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(parts, body.into())).await,
+        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+    }
+}
+
+/// Ends the wait for an answer that takes too long. Live pages begin their answer at once.
 pub(crate) async fn limit_time(
     State(timeout): State<Duration>,
     request: Request,
     next: Next,
 ) -> Response {
-    // The answer may wait for the server, which has as long again.
+    let is_change = is_change(request.method());
+    // The server may be asked more than once.
     match tokio::time::timeout(timeout.saturating_mul(2), next.run(request)).await {
         Ok(response) => response,
-        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+        Err(_) => {
+            let reason = if is_change {
+                "The server has not answered in time. What was asked for may still be carried out: look at the \
+                 modules before you ask for it again."
+            } else {
+                "The server has not answered in time."
+            };
+            problem_page(StatusCode::GATEWAY_TIMEOUT, "No answer", reason)
+        }
     }
+}
+
+fn is_change(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// Refuses requests that other pages cause: by a name of theirs that leads to a loopback address, or by a form.
@@ -133,11 +164,10 @@ pub(crate) async fn check_host_and_origin(
         let reason = "The address of this page must be a loopback address or localhost.";
         return problem_page(StatusCode::MISDIRECTED_REQUEST, "Wrong host", reason);
     }
-    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
     // Browsers send it with each change. Another client need not.
     let origin = text(headers, &header::ORIGIN);
     let is_own = origin.is_none_or(|origin| is_origin_of(origin, host, console.has_tls()));
-    if is_change && !is_own {
+    if is_change(request.method()) && !is_own {
         let reason = "The request comes from another page.";
         return problem_page(StatusCode::FORBIDDEN, "Other origin", reason);
     }
@@ -152,11 +182,22 @@ pub(crate) async fn require_rights(
 ) -> Response {
     match credentials(&console, &request) {
         Credentials::Valid(visitor) => {
+            // A browser sends the origin with each form. The cookie alone may come from another port of this host.
+            if visitor.session.is_some()
+                && is_change(request.method())
+                && !request.headers().contains_key(header::ORIGIN)
+            {
+                let reason = "A form of a browser must name the page that it comes from (Origin).";
+                return problem_page(StatusCode::FORBIDDEN, "No origin", reason);
+            }
+            if let Some(peer) = request.extensions().get::<BrowserPeer>() {
+                peer.place.keep();
+            }
             request.extensions_mut().insert(visitor);
             next.run(request).await
         }
         Credentials::Wrong => {
-            if console.delay_wrong_token().await {
+            if console.delay_wrong_token(sender(&request)).await {
                 unauthorized("The token is wrong.")
             } else {
                 StatusCode::TOO_MANY_REQUESTS.into_response()
@@ -181,10 +222,9 @@ fn unauthorized(reason: &str) -> Response {
 fn credentials(console: &Console, request: &Request) -> Credentials {
     let headers = request.headers();
     let peer = request.extensions().get::<BrowserPeer>();
-    let from = peer.map_or_else(String::new, |peer| format!(", from {}", peer.address.ip()));
+    let from = sender(request).map_or_else(String::new, |from| format!(", from {from}"));
     if let Some(given) = text(headers, &header::AUTHORIZATION) {
-        let token = given.strip_prefix("Bearer ").map(str::trim);
-        return match token.and_then(|token| console.tokens.rights(token)) {
+        return match bearer_token(given).and_then(|token| console.tokens.rights(token)) {
             Some(rights) => Credentials::Valid(Visitor {
                 rights,
                 session: None,
@@ -214,6 +254,20 @@ fn credentials(console: &Console, request: &Request) -> Credentials {
         });
     }
     Credentials::None
+}
+
+/// Returns the address of a request's sender.
+fn sender(request: &Request) -> Option<IpAddr> {
+    let peer = request.extensions().get::<BrowserPeer>();
+    peer.map(|peer| peer.address.ip())
+}
+
+/// Returns the token in a field `Authorization`. Upper and lower case of the scheme are alike.
+fn bearer_token(field: &str) -> Option<&str> {
+    let (scheme, token) = field.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("Bearer")
+        .then_some(token.trim())
 }
 
 fn whose_token(rights: ConsoleRights) -> &'static str {
@@ -295,6 +349,16 @@ mod tests {
             "127.0.0.1.evil.example",
         ] {
             assert!(!is_loopback_host(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn token_follows_the_scheme_in_any_case() {
+        for field in ["Bearer abc", "bearer abc", "BEARER  abc "] {
+            assert_eq!(bearer_token(field), Some("abc"), "{field}");
+        }
+        for field in ["abc", "Basic abc", "Bearerabc"] {
+            assert_eq!(bearer_token(field), None, "{field}");
         }
     }
 

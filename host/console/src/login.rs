@@ -1,7 +1,7 @@
 //! Login by a token, and logout.
 use crate::{
     console::Console,
-    guard::{Visitor, cookie},
+    guard::{BrowserPeer, Visitor, cookie},
     html::{page_without_rights, problem_page},
 };
 use axum::{
@@ -54,10 +54,12 @@ fn form(problem: Option<&str>) -> Markup {
 /// Begins a session for a right token.
 pub(crate) async fn log_in(
     State(console): State<Arc<Console>>,
+    peer: Option<Extension<BrowserPeer>>,
     Form(LoginForm { token }): Form<LoginForm>,
 ) -> Response {
     let Some(rights) = console.tokens.rights(token.trim()) else {
-        if !console.delay_wrong_token().await {
+        let from = peer.map(|Extension(peer)| peer.address.ip());
+        if !console.delay_wrong_token(from).await {
             let reason = "Too many wrong tokens come at once. Try again in some seconds.";
             return problem_page(StatusCode::TOO_MANY_REQUESTS, "Not logged in", reason);
         }

@@ -74,7 +74,7 @@ pub(crate) async fn replay_call(
         return problem_page(StatusCode::FORBIDDEN, "No rights", reason);
     }
     // One at a time: each takes a processor for a while.
-    let Ok(_alone) = console.replays.try_acquire() else {
+    let Ok(alone) = console.replays.clone().try_acquire_owned() else {
         let reason = "Another call is being replayed. Try again in some seconds.";
         return problem_page(StatusCode::TOO_MANY_REQUESTS, "Not replayed", reason);
     };
@@ -84,7 +84,12 @@ pub(crate) async fn replay_call(
         "call replayed at the console"
     );
     let replay = console.replay.clone();
-    let report = tokio::task::spawn_blocking(move || replay(seq)).await;
+    // The replay goes on without the browser, which may leave.
+    let replayed = move || {
+        let _alone = alone;
+        replay(seq)
+    };
+    let report = tokio::task::spawn_blocking(replayed).await;
     match report.map_err(|error| error.to_string()).flatten() {
         Ok(report) => {
             let title = format!("Replay of record {seq}");

@@ -101,7 +101,8 @@ impl Sessions {
         }
     }
 
-    /// Begins a session. Beyond the bound the oldest one ends: only who has a token can begin any.
+    /// Begins a session. Beyond the bound another one ends: only who has a token can begin any. It is the oldest of
+    /// those with the fewest rights; viewers log no administrator out.
     pub(crate) fn begin(&self, rights: ConsoleRights, now: Instant) -> io::Result<NewSession> {
         let name = random_text()?;
         let session = Session {
@@ -111,7 +112,9 @@ impl Sessions {
         };
         let mut sessions = self.valid(now);
         while sessions.len() >= self.max {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.begun);
+            let oldest = sessions
+                .iter()
+                .min_by_key(|(_, session)| (session.rights, session.begun));
             let Some(oldest) = oldest.map(|(digest, _)| *digest) else {
                 break;
             };
@@ -195,5 +198,19 @@ mod tests {
         assert!(sessions.get(&second, at(3)).is_none());
         assert!(sessions.get(&third, at(61)).is_some());
         assert!(sessions.get(&third, at(62)).is_none());
+    }
+
+    #[test]
+    fn sessions_of_viewers_end_before_those_of_administrators() {
+        let sessions = Sessions::new(2, Duration::from_secs(60));
+        let now = Instant::now();
+        let begin = |rights| sessions.begin(rights, now).unwrap().name;
+        let admin = begin(ConsoleRights::Change);
+        let viewers: Vec<String> = (0..3).map(|_| begin(ConsoleRights::View)).collect();
+        assert!(sessions.get(&admin, now).is_some());
+        let left = viewers
+            .iter()
+            .filter(|name| sessions.get(name, now).is_some());
+        assert_eq!(left.count(), 1);
     }
 }

@@ -7,13 +7,9 @@ use peal_needs::needs;
 use peal_store::{Store, StoreSettings};
 use peal_tests::{daemon::Place, finish};
 use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::Duration,
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    time::{Duration, Instant},
 };
-
-/// Time that a watcher beyond the bound waits for its connection.
-const SHORT: Duration = Duration::from_millis(5);
 
 /// Pages that need rights.
 const PAGES: [&str; 9] = [
@@ -65,6 +61,11 @@ fn nothing_is_shown_without_right_token() {
     for page in ["/login", "/console.css", "/console.js"] {
         get(page).send(site.address).expect(200);
     }
+    site.daemon.tell(&["stop", "--wait"]);
+    let trace = site.daemon.ends().stderr;
+    let wrong = trace.lines().filter(|line| line.contains("wrong token"));
+    let senders: Vec<bool> = wrong.map(|line| line.contains("127.0.0.1")).collect();
+    assert_eq!(senders, [true; 5], "{trace}");
 }
 
 #[needs(prepared)]
@@ -81,11 +82,13 @@ fn token_opens_pages_and_session_ends_at_logout() {
     let cookie = answer.cookie();
     let page = get("/").with("cookie", &*cookie).send(site.address);
     let page = page.expect(200);
-    let out = post("/logout", "form_token=wrong").with("cookie", &*cookie);
-    out.send(site.address).expect(403);
-    let form = format!("form_token={}", form_token(&page));
-    let out = post("/logout", &form).with("cookie", &*cookie);
-    out.send(site.address).expect(303);
+    let own = format!("http://{}", site.address);
+    let log_out = |form: &str| {
+        let out = post("/logout", form).with("cookie", &*cookie);
+        out.with("origin", &*own).send(site.address)
+    };
+    log_out("form_token=wrong").expect(403);
+    log_out(&format!("form_token={}", form_token(&page))).expect(303);
     get("/")
         .with("cookie", &*cookie)
         .send(site.address)
@@ -181,7 +184,9 @@ fn change_needs_admin_token_own_form_and_own_origin() {
     }
     let other = site.log_in(ADMIN);
     let forged = post("/modules/change", &form).with("cookie", &*other);
-    forged.send(site.address).expect(403);
+    forged.with("origin", &*own).send(site.address).expect(403);
+    let unknown = post("/modules/change", &form).with("cookie", &*cookie);
+    unknown.send(site.address).expect(403);
     assert_eq!(state(), "active");
     let real = post("/modules/change", &form).with("cookie", &*cookie);
     real.with("origin", &*own).send(site.address).expect(200);
@@ -238,42 +243,55 @@ fn more_live_pages_than_allowed_are_refused_with_reason() {
 
 #[needs(prepared)]
 #[test]
-fn thousand_watchers_delay_nobody_else() {
-    let site = ConsoleSite::start("max_connections = 64\nmax_watchers = 8\n");
+fn silent_connections_shut_nobody_out() {
+    let site = ConsoleSite::start("max_connections = 64\nrequest_timeout_ms = 600000\n");
     let request = get("/live/overview").with("authorization", bearer(VIEWER));
-    let bytes = request.bytes(site.address);
-    let watch = |_| {
-        // Those beyond the bound wait in the queue of the kernel, and others are not connected.
-        let mut stream = TcpStream::connect_timeout(&site.address, SHORT).ok()?;
-        stream.write_all(&bytes).ok().map(|()| stream)
-    };
-    let streams: Vec<TcpStream> = (0..1000).filter_map(watch).collect();
-    assert!(streams.len() > 64);
-    // The server does not notice, and the console serves again when they have gone.
-    site.daemon.tell(&["status"]);
-    drop(streams);
+    let mut live = connect(site.address);
+    live.write_all(&request.bytes(site.address)).unwrap();
+    let mut begin = [0; 12];
+    live.read_exact(&mut begin).unwrap();
+    // More than the queue of the kernel takes: the oldest ones are ended.
+    let mut silent: Vec<_> = (0..500).map(|_| connect(site.address)).collect();
     let page = get("/").with("authorization", bearer(VIEWER));
     page.send(site.address).expect(200);
+    let ended = silent[0].read(&mut [0]).map_err(|error| error.kind());
+    assert_ne!(ended, Err(ErrorKind::WouldBlock));
+    // A page of a visitor with rights goes on.
+    site.daemon.tell(&["job", "register", "solver", "-n", "3"]);
+    let mut lines = BufReader::new(live).lines().take(200);
+    assert!(lines.any(|line| line.unwrap().contains("solver")));
 }
 
 #[needs(prepared)]
 #[test]
 fn slow_or_large_requests_are_ended() {
+    /// Time limit that hyper would have without a setting.
+    const USUAL: Duration = Duration::from_secs(30);
+    const FORM: &str = "host: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 9\r\n";
     let site = ConsoleSite::start("request_timeout_ms = 300\n");
-    for part in [
-        "",
-        "GET / HTTP/1.1\r\nhost: ",
-        "POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 9\r\n\r\ntok",
+    let began = Instant::now();
+    for (part, wanted) in [
+        (String::new(), ""),
+        ("GET / HTTP/1.1\r\nhost: ".to_owned(), ""),
+        (
+            format!("POST /login HTTP/1.1\r\n{FORM}\r\ntok"),
+            "HTTP/1.1 408",
+        ),
+        (
+            format!(
+                "POST /audit/1/replay HTTP/1.1\r\nauthorization: {}\r\n{FORM}\r\nform",
+                bearer(ADMIN)
+            ),
+            "HTTP/1.1 408",
+        ),
     ] {
         let mut stream = connect(site.address);
         stream.write_all(part.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        assert!(
-            answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
-            "{answer}"
-        );
+        assert!(answer.starts_with(wanted), "{part}: {answer}");
     }
+    assert!(began.elapsed() < USUAL, "{:?}", began.elapsed());
     let large = format!("token={}", "x".repeat(20_000));
     let answer = post("/login", &large).send(site.address);
     assert_eq!(answer.status, 413, "{answer:?}");
