@@ -21,6 +21,8 @@ const INTERVAL_MS: u32 = 250;
 const KEPT: Duration = Duration::from_secs(30);
 /// Time that a page waits for the first reports.
 const FIRST_REPORT: Duration = Duration::from_secs(3);
+/// Time in which the server must answer, and send each report.
+const REPORT_TIME: Duration = Duration::from_secs(5);
 /// Reports after which there are rates.
 const REPORTS: u64 = 2;
 /// Pause before a lost server is asked again.
@@ -45,6 +47,13 @@ impl FeedState {
         let fragments = page.fragments().iter();
         fragments.filter_map(|name| Some((*name, self.fragments.get(name)?)))
     }
+}
+
+/// Live page as it is loaded.
+pub(crate) struct LoadedPage {
+    pub(crate) page: LivePage,
+    /// Reason why there are no data; none while there are.
+    pub(crate) lost: Option<String>,
 }
 
 /// Stream of reports.
@@ -77,13 +86,16 @@ impl ActivityFeed {
         Ok(feed)
     }
 
-    /// Notes that somebody looks, and waits until there is something to see.
-    pub(crate) async fn look(&self) {
+    /// Notes that somebody looks at a page, and waits until there is something to see, or a reason why not.
+    pub(crate) async fn look(&self, page: LivePage) -> LoadedPage {
         self.touch();
         let mut state = self.state.subscribe();
         let is_there = |state: &Arc<FeedState>| state.reports >= REPORTS || state.lost.is_some();
-        // A page without data says so.
-        let _ = tokio::time::timeout(FIRST_REPORT, state.wait_for(is_there)).await;
+        let lost = match tokio::time::timeout(FIRST_REPORT, state.wait_for(is_there)).await {
+            Ok(state) => state.ok().and_then(|state| state.lost.clone()),
+            Err(_) => Some("the server has not answered yet".to_owned()),
+        };
+        LoadedPage { page, lost }
     }
 
     /// Notes that somebody looks.
@@ -115,23 +127,28 @@ impl ActivityFeed {
                     Ok(answers) => self.follow(answers),
                     Err(reason) => Some(reason),
                 };
-                let state = FeedState {
-                    lost,
-                    ..FeedState::default()
-                };
-                if state.lost.is_some() {
-                    self.state.send_replace(Arc::new(state));
+                if lost.is_some() {
+                    self.forget(lost);
                     thread::sleep(RETRY);
                 }
             }
             // What was seen is old when somebody looks again.
-            self.state.send_replace(Arc::default());
+            self.forget(None);
         }
+    }
+
+    /// Drops all data: a page that is loaded shows nothing old.
+    fn forget(&self, lost: Option<String>) {
+        *self.data() = LiveData::new(self.naming, None);
+        self.state.send_replace(Arc::new(FeedState {
+            lost,
+            ..FeedState::default()
+        }));
     }
 
     fn subscribe_at(&self, link: &ServerLink) -> Result<Answers, String> {
         let interval_ms = INTERVAL_MS;
-        match link.open(&AdminRequest::Activity { interval_ms }, BEHALF) {
+        match link.open(&AdminRequest::Activity { interval_ms }, BEHALF, REPORT_TIME) {
             Ok((AdminReply::Reporting, answers)) => {
                 *self.data() = LiveData::new(self.naming, None);
                 Ok(answers)
@@ -146,7 +163,7 @@ impl ActivityFeed {
         let mut reports = 0;
         while self.is_looked_at() {
             // A server that has stopped must not look like one where nothing happens.
-            let report = match answers.reply() {
+            let report = match answers.reply_within(REPORT_TIME) {
                 Ok(AdminReply::Activity(report)) if report.version == ACTIVITY_VERSION => report,
                 Ok(AdminReply::Ended) => return Some("the server has ended".to_owned()),
                 Ok(reply) => return Some(crate::server_link::unexpected(&reply).to_string()),

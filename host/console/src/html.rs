@@ -1,9 +1,5 @@
 //! Frame of the pages, tables, and text that comes from others.
-use crate::{
-    guard::Visitor,
-    live::{Fragment, LivePage},
-    tokens::ConsoleRights,
-};
+use crate::{feed::LoadedPage, guard::Visitor, live::Fragment, tokens::ConsoleRights};
 use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -29,7 +25,7 @@ pub(crate) struct Page<'a> {
     pub(crate) at: &'static str,
     pub(crate) title: &'a str,
     /// Live parts; none for a page that stays as it is.
-    pub(crate) live: Option<LivePage>,
+    pub(crate) live: Option<LoadedPage>,
 }
 
 impl Page<'_> {
@@ -41,7 +37,9 @@ impl Page<'_> {
             title,
             live,
         } = self;
-        let stream = live.map(|page| format!("/live/{}", page.name()));
+        let stream = live
+            .as_ref()
+            .map(|live| format!("/live/{}", live.page.name()));
         let rights = match visitor.rights {
             ConsoleRights::View => "viewer",
             ConsoleRights::Change => "administrator",
@@ -69,9 +67,14 @@ impl Page<'_> {
                 }
                 main #content tabindex="-1" data-stream=[stream] {
                     h1 { (title) }
-                    @if live.is_some() {
+                    @if let Some(live) = live {
                         p.live {
-                            span #live-state role="status" { "As of the load of this page" }
+                            span #live-state role="status" {
+                                @match &live.lost {
+                                    Some(reason) => { "Not live: " (harmless(reason)) }
+                                    None => "As of the load of this page",
+                                }
+                            }
                             " "
                             button #pause type="button" hidden aria-pressed="false" { "Pause" }
                         }

@@ -15,7 +15,7 @@ use axum::{
     },
 };
 use futures_util::stream;
-use maud::Markup;
+use maud::{Markup, html};
 use peal_server::admin::LiveData;
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -70,8 +70,11 @@ impl Fragment {
         }
     }
 
-    /// Returns its HTML.
+    /// Returns its HTML. A server that has told nothing yet must not look like one where nothing happens.
     pub(crate) fn render(self, data: &LiveData) -> Markup {
+        if data.server.is_none() {
+            return html! { p.faint { "The server has told nothing of this yet." } };
+        }
         match self {
             Fragment::Server => activity::server(data),
             Fragment::Jobs => activity::jobs(data),

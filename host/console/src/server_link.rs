@@ -3,8 +3,14 @@ use peal_server::admin::{
     AdminReply, AdminRequest, AdminRequestError, Answers, Chain, JobStatus, ModuleCall, ModuleList,
     ShadowReport, request_on_behalf,
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use thiserror::Error;
+use tokio::sync::{AcquireError, Semaphore};
+
+/// Time of a reply to a page. A change may compile modules.
+const REPLY_TIME: Duration = Duration::from_secs(60);
+/// Requests of pages at once. The server serves few administrators of one user at once, and this console is one.
+const MAX_REQUESTS: usize = 4;
 
 /// Error of a request to the server.
 #[derive(Debug, Error)]
@@ -21,27 +27,36 @@ pub(crate) enum LinkError {
     /// The task of the request failed.
     #[error("the request was not carried out: {0}")]
     Task(#[from] tokio::task::JoinError),
+    /// The console ends.
+    #[error("the request was not sent: {0}")]
+    Closed(#[from] AcquireError),
 }
 
 /// Way to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerLink {
     socket: PathBuf,
+    /// Permits of the requests of pages. That of the live pages takes none.
+    requests: Arc<Semaphore>,
 }
 
 impl ServerLink {
     pub(crate) fn new(socket: PathBuf) -> ServerLink {
-        ServerLink { socket }
+        ServerLink {
+            socket,
+            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+        }
     }
 
-    /// Sends a request, and returns its first reply. Blocks.
+    /// Sends a request, and returns its first reply, which must come within this time. Blocks.
     pub(crate) fn open(
         &self,
         call: &AdminRequest,
         behalf: &str,
+        time: Duration,
     ) -> Result<(AdminReply, Answers), LinkError> {
         let mut answers = request_on_behalf(&self.socket, call, behalf.to_owned())?;
-        match answers.reply()? {
+        match answers.reply_within(time)? {
             AdminReply::Refused { reason } => Err(LinkError::Refused(reason)),
             reply => Ok((reply, answers)),
         }
@@ -54,7 +69,13 @@ impl ServerLink {
         behalf: &str,
     ) -> Result<AdminReply, LinkError> {
         let (link, behalf) = (self.clone(), behalf.to_owned());
-        let asked = move || link.open(&call, &behalf).map(|(reply, _)| reply);
+        let permit = self.requests.clone().acquire_owned().await?;
+        // The request goes on without its page, and keeps its permit.
+        let asked = move || {
+            let _permit = permit;
+            link.open(&call, &behalf, REPLY_TIME)
+                .map(|(reply, _)| reply)
+        };
         tokio::task::spawn_blocking(asked).await?
     }
 

@@ -22,7 +22,7 @@ pub(crate) async fn overview_page(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Visitor>,
 ) -> Markup {
-    console.feed.look().await;
+    let loaded = console.feed.look(LivePage::Overview).await;
     let data = console.feed.data();
     let content = html! {
         @for fragment in LivePage::Overview.fragments() { (live_part(*fragment, &data)) }
@@ -31,7 +31,7 @@ pub(crate) async fn overview_page(
         visitor: &visitor,
         at: "/",
         title: "Overview",
-        live: Some(LivePage::Overview),
+        live: Some(loaded),
     }
     .with(&content)
 }
@@ -109,7 +109,8 @@ fn ranks(job: &ActivityJob) -> Markup {
             @if at > 0 { "; " }
             (state.name()) " " (list(of))
         }
-        @if job.procs.len() > MAX_PROCS { "; and more" }
+        @let further = (job.procs.len().saturating_sub(MAX_PROCS) as u64).saturating_add(job.further_procs);
+        @if further > 0 { "; and " (further) " more procs" }
     }
 }
 
@@ -139,7 +140,11 @@ pub(crate) fn users(data: &LiveData) -> Markup {
         };
         user.resources.iter().map(row).collect::<Vec<_>>()
     };
-    table.with(data.users.users.iter().flat_map(rows).collect())
+    let further = data.further.users;
+    html! {
+        (table.with(data.users.users.iter().flat_map(rows).collect()))
+        @if further > 0 { p.faint { "and " (further) " more users" } }
+    }
 }
 
 /// Returns the sinks.
@@ -172,7 +177,11 @@ pub(crate) fn sinks(data: &LiveData) -> Markup {
             html! { span.bad[sink.dropped > 0] { (sink.dropped) } },
         ]
     };
-    table.with(data.sinks.iter().map(row).collect())
+    let further = data.further.sinks;
+    html! {
+        (table.with(data.sinks.iter().map(row).collect()))
+        @if further > 0 { p.faint { "and " (further) " more sinks" } }
+    }
 }
 
 /// Returns the modules in their roles, with calls, times and failures.

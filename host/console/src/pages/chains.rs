@@ -60,7 +60,7 @@ pub(crate) async fn chains_page(
             return problem_page(StatusCode::BAD_GATEWAY, "No answer", &error.to_string());
         }
     };
-    console.feed.look().await;
+    let loaded = console.feed.look(LivePage::Chains).await;
     let data = console.feed.data();
     let content = html! {
         form.fields method="get" action="/chains" role="search" {
@@ -78,7 +78,7 @@ pub(crate) async fn chains_page(
         visitor: &visitor,
         at: "/chains",
         title: "Chains",
-        live: Some(LivePage::Chains),
+        live: Some(loaded),
     };
     page.with(&content).into_response()
 }

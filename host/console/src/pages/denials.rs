@@ -19,13 +19,13 @@ pub(crate) async fn denials_page(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Visitor>,
 ) -> Markup {
-    console.feed.look().await;
+    let loaded = console.feed.look(LivePage::Denials).await;
     let data = console.feed.data();
     Page {
         visitor: &visitor,
         at: "/denials",
         title: "Denials",
-        live: Some(LivePage::Denials),
+        live: Some(loaded),
     }
     .with(&live_part(Fragment::Denials, &data))
 }

@@ -26,7 +26,7 @@ pub(crate) async fn events_page(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Visitor>,
 ) -> Markup {
-    console.feed.look().await;
+    let loaded = console.feed.look(LivePage::Events).await;
     let data = console.feed.data();
     let content = html! {
         (live_part(Fragment::Codes, &data))
@@ -36,7 +36,7 @@ pub(crate) async fn events_page(
         visitor: &visitor,
         at: "/events",
         title: "Events",
-        live: Some(LivePage::Events),
+        live: Some(loaded),
     }
     .with(&content)
 }
@@ -90,7 +90,7 @@ pub(crate) fn latest(data: &LiveData) -> Markup {
         let event = &of.entry;
         let handlers = event.steps.len() as u64 + event.further_steps;
         vec![
-            html! { a href=(format!("/events/{}", of.number)) { (event.number) } },
+            html! { a href=(format!("/events/{}", event.number)) { (event.number) } },
             html! { (shown_time(event.at_ms)) },
             text(status(&event.code)),
             text(source(event)),
@@ -117,9 +117,11 @@ pub(crate) async fn event_page(
     Extension(visitor): Extension<Visitor>,
     Path(number): Path<u64>,
 ) -> Response {
-    console.feed.look().await;
+    if let Some(reason) = console.feed.look(LivePage::Events).await.lost {
+        return problem_page(StatusCode::BAD_GATEWAY, "No answer", &reason);
+    }
     let data = console.feed.data();
-    let Some(event) = data.passages.get(number) else {
+    let Some(event) = numbered(&data, number) else {
         let reason = "The event is no longer among the latest ones. The audit trail may have it.";
         return problem_page(StatusCode::NOT_FOUND, "No such event", reason);
     };
@@ -132,6 +134,12 @@ pub(crate) async fn event_page(
         live: None,
     };
     page.with(&content).into_response()
+}
+
+/// Returns the event with a number of the server's: that of its link stays when the console reads anew.
+pub(crate) fn numbered(data: &LiveData, number: u64) -> Option<&EventPassage> {
+    let mut passages = data.passages.iter().map(|of| &of.entry);
+    passages.find(|event| event.number == number)
 }
 
 fn way(event: &EventPassage, data: &LiveData) -> Markup {

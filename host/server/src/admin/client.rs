@@ -128,6 +128,11 @@ impl Answers {
         self.line(Some(TIME))
     }
 
+    /// Returns the next reply. Fails if it is not received within this time.
+    pub fn reply_within(&mut self, time: Duration) -> Result<AdminReply, AdminRequestError> {
+        self.line(Some(time))
+    }
+
     /// Waits for the next reply without a time limit.
     pub fn wait(&mut self) -> Result<AdminReply, AdminRequestError> {
         self.line(None)
@@ -166,5 +171,24 @@ impl Answers {
             path: path.clone(),
             source,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn server_that_sends_nothing_is_waited_for_in_bounds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let _silent = UnixListener::bind(&path).unwrap();
+        let mut answers = request(&path, &AdminRequest::Status).unwrap();
+        let error = answers.reply_within(Duration::from_millis(10)).unwrap_err();
+        assert!(
+            matches!(error, AdminRequestError::BrokenOff { .. }),
+            "{error}"
+        );
     }
 }
