@@ -386,6 +386,7 @@ pub fn work(args: ConsoleArgs) -> Result<ExitCode> {
     let runtime = node::runtime()?;
     let functions = ConsoleFunctions {
         naming: users::shown,
+        users: users::find,
         replay: Arc::new(move |seq| parent.replay(seq)),
     };
     let served = runtime.block_on(async {

@@ -25,6 +25,20 @@ pub fn shown(uid: u32) -> String {
     name(uid).map_or_else(|| uid.to_string(), |name| format!("{name} ({uid})"))
 }
 
+/// Returns the id of a user: a number, or a name that the system knows.
+pub fn find(text: &str) -> Result<u32, String> {
+    if let Ok(uid) = text.parse() {
+        return Ok(uid);
+    }
+    match User::from_name(text) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err(format!(
+            "there is no user {text:?} here; name an existing user or give a number"
+        )),
+        Err(error) => Err(format!("user {text:?} cannot be looked up: {error}")),
+    }
+}
+
 /// Formats the owner of a chain or module.
 pub fn owner(owner: &ChainOwner) -> String {
     match owner {

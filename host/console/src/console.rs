@@ -1,6 +1,6 @@
 //! The console: what all requests share, and its routes.
 use crate::{
-    ConsoleFunctions, assets,
+    ConsoleFunctions, UserSearch, assets,
     feed::ActivityFeed,
     guard::{self, Visitor},
     live, login,
@@ -32,6 +32,9 @@ const WRONG_TOKEN_DELAY: Duration = Duration::from_secs(1);
 /// memory; tokens are too long to be guessed at any rate.
 const MAX_WRONG_TOKENS: usize = 16;
 
+/// Reads of the audit trail at once: each takes a processor, and the disk of the server.
+const MAX_TRAIL_READS: usize = 2;
+
 /// Console of a server.
 pub(crate) struct Console {
     pub(crate) settings: ConsoleSettings,
@@ -41,9 +44,12 @@ pub(crate) struct Console {
     pub(crate) link: ServerLink,
     pub(crate) feed: Arc<ActivityFeed>,
     pub(crate) naming: UserNaming,
+    pub(crate) users: UserSearch,
     pub(crate) replay: ReplayFunction,
     /// Permit of the replay that is carried out.
     pub(crate) replays: Arc<Semaphore>,
+    /// Permits of reads of the audit trail.
+    pub(crate) trail_reads: Arc<Semaphore>,
     /// Permits of live pages.
     pub(crate) watchers: Arc<Semaphore>,
     wrong_tokens: Semaphore,
@@ -64,8 +70,10 @@ impl Console {
             feed: ActivityFeed::start(link.clone(), functions.naming)?,
             link,
             naming: functions.naming,
+            users: functions.users,
             replay: functions.replay,
             replays: Arc::new(Semaphore::new(1)),
+            trail_reads: Arc::new(Semaphore::new(MAX_TRAIL_READS)),
             watchers: Arc::new(Semaphore::new(bounds.watchers)),
             wrong_tokens: Semaphore::new(MAX_WRONG_TOKENS),
             settings,

@@ -30,6 +30,8 @@ mod picture;
 mod replay;
 mod server_link;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 pub use replay::{ReplayFunction, ReplayReport, ReplayVerdict};
@@ -41,11 +43,16 @@ use peal_server::admin::UserNaming;
 use std::{io, sync::Arc};
 use tokio::net::TcpListener;
 
+/// Function that returns the id of a user, by name or number, or says why there is none. It may block.
+pub type UserSearch = fn(&str) -> Result<u32, String>;
+
 /// Functions of the process that serves the console.
 #[derive(Clone)]
 pub struct ConsoleFunctions {
     /// Function that returns the name of a user.
     pub naming: UserNaming,
+    /// Function that finds a user.
+    pub users: UserSearch,
     /// Function that replays a recorded call.
     pub replay: ReplayFunction,
 }

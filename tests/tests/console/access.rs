@@ -166,7 +166,8 @@ fn change_needs_admin_token_own_form_and_own_origin() {
     let page = get(&format!("/modules/change?{disable}")).with("cookie", &*cookie);
     let page = page.send(site.address).expect(200);
     assert!(
-        page.body.contains("module &quot;ends&quot; disabled"),
+        page.body
+            .contains("module &quot;ends&quot; would be disabled"),
         "{page:?}"
     );
     let form = format!("{disable}&form_token={}", form_token(&page));

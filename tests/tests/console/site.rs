@@ -6,7 +6,7 @@ use peal_tests::{
 };
 use std::{
     fs,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     os::unix::fs::{PermissionsExt, chown},
     path::Path,
 };

@@ -3,7 +3,6 @@ use super::{
     ConfigArgs, FactFormats, OutputArgs, RecordFormats, SortArgs, StreamFormats,
     cluster::{node_name, seconds},
     number::whole,
-    selection::user,
 };
 use crate::audit::RecordSummary;
 use clap::{Args as ClapArgs, Subcommand};
@@ -112,7 +111,7 @@ pub struct AuditFilter {
     #[arg(long, value_name = "NAMESPACE")]
     pub job: Option<String>,
     /// Select records of USER, by name or number
-    #[arg(long, value_name = "USER", value_parser = user)]
+    #[arg(long, value_name = "USER", value_parser = crate::users::find)]
     pub user: Option<u32>,
     /// Select records about the module NAME
     #[arg(long, value_name = "NAME")]

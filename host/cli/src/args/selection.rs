@@ -1,14 +1,16 @@
 //! Options that filter and sort lists, alike for all of them.
-use crate::listing::{ListItem, ListOrder};
+use crate::{
+    listing::{ListItem, ListOrder},
+    users,
+};
 use clap::{Args as ClapArgs, builder::PossibleValuesParser};
-use nix::unistd::User;
 use std::marker::PhantomData;
 
 /// Option that selects the items of a user.
 #[derive(ClapArgs, Clone, Copy, Debug, Default)]
 pub struct UserArgs {
     /// List only what belongs to USER, by name or number
-    #[arg(long, value_name = "USER", value_parser = user)]
+    #[arg(long, value_name = "USER", value_parser = users::find)]
     pub user: Option<u32>,
 }
 
@@ -31,18 +33,4 @@ pub struct SortArgs<T: ListItem> {
     pub sort: Option<ListOrder>,
     #[arg(skip)]
     item: PhantomData<T>,
-}
-
-/// Parses a user: a number, or a name that the system knows.
-pub(super) fn user(text: &str) -> Result<u32, String> {
-    if let Ok(uid) = text.parse() {
-        return Ok(uid);
-    }
-    match User::from_name(text) {
-        Ok(Some(user)) => Ok(user.uid.as_raw()),
-        Ok(None) => Err(format!(
-            "there is no user {text:?} here; name an existing user or give a number"
-        )),
-        Err(error) => Err(format!("user {text:?} cannot be looked up: {error}")),
-    }
 }

@@ -1,5 +1,6 @@
 //! Audit trail: a search, and one record.
 use crate::{
+    UserSearch,
     console::Console,
     guard::Visitor,
     html::{Column, HtmlTable, Page, number, problem_page, text},
@@ -14,11 +15,13 @@ use axum::{
 use maud::{Markup, html};
 use peal_audit::{AuditEntry, AuditError, Gist, TrailSource, kind, readable, shown_time};
 use peal_model::plain_lines;
-use peal_store::{Filter, TrailRow};
+use peal_store::{Filter, StoreError, TrailRow};
 use serde::Deserialize;
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use thiserror::Error;
 
+/// Time of a search.
+const READ_TIME: Duration = Duration::from_secs(10);
 /// Records on a page.
 const ROWS: u32 = 100;
 
@@ -45,12 +48,27 @@ pub(crate) struct AuditSearch {
 enum TrailError {
     #[error("The server has no audit trail (audit.path).")]
     NoTrail,
-    #[error("The user must be a number, and is {0:?}.")]
+    #[error("{0}")]
     User(String),
+    #[error("Other searches are under way. Try again in some seconds.")]
+    Busy,
+    #[error(
+        "The search has taken longer than {READ_TIME:?}; a kind, a module, a job or a user makes it shorter."
+    )]
+    TooLong,
     #[error("The trail cannot be read: {0}")]
-    Audit(#[from] AuditError),
+    Audit(AuditError),
     #[error("The trail was not read: {0}")]
     Task(#[from] tokio::task::JoinError),
+}
+
+impl From<AuditError> for TrailError {
+    fn from(error: AuditError) -> TrailError {
+        match error {
+            AuditError::Store(StoreError::TooLong { .. }) => TrailError::TooLong,
+            error => TrailError::Audit(error),
+        }
+    }
 }
 
 impl TrailError {
@@ -58,6 +76,8 @@ impl TrailError {
         let status = match self {
             TrailError::NoTrail => StatusCode::NOT_FOUND,
             TrailError::User(_) => StatusCode::BAD_REQUEST,
+            TrailError::Busy => StatusCode::TOO_MANY_REQUESTS,
+            TrailError::TooLong => StatusCode::GATEWAY_TIMEOUT,
             TrailError::Audit(_) | TrailError::Task(_) => StatusCode::BAD_GATEWAY,
         };
         problem_page(status, "Audit trail", &self.to_string())
@@ -65,10 +85,11 @@ impl TrailError {
 }
 
 impl AuditSearch {
-    fn filter(&self) -> Result<Filter, TrailError> {
+    /// Returns the filter. Blocks: a directory service may know the user.
+    fn filter(&self, users: UserSearch) -> Result<Filter, TrailError> {
         let given = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
         let uid = given(&self.user)
-            .map(|user| user.parse().map_err(|_| TrailError::User(user)))
+            .map(|user| users(&user).map_err(TrailError::User))
             .transpose()?;
         Ok(Filter {
             to: self.to,
@@ -85,11 +106,19 @@ impl AuditSearch {
 /// Reads the trail on a thread that may block.
 async fn read<T: Send + 'static>(
     console: &Console,
-    work: impl FnOnce(&TrailSource) -> Result<T, AuditError> + Send + 'static,
+    work: impl FnOnce(&TrailSource) -> Result<T, TrailError> + Send + 'static,
 ) -> Result<T, TrailError> {
     let path: PathBuf = console.settings.audit.clone().ok_or(TrailError::NoTrail)?;
-    let read = move || TrailSource::open(&path).and_then(|source| work(&source));
-    Ok(tokio::task::spawn_blocking(read).await??)
+    let permit = console.trail_reads.clone().try_acquire_owned();
+    let permit = permit.map_err(|_| TrailError::Busy)?;
+    let read = move || {
+        // The search goes on without its browser, and keeps its permit.
+        let _permit = permit;
+        let source = TrailSource::open(&path)?;
+        source.limit_time(READ_TIME)?;
+        work(&source)
+    };
+    tokio::task::spawn_blocking(read).await?
 }
 
 /// Shows the latest records that match.
@@ -98,11 +127,11 @@ pub(crate) async fn audit_page(
     Extension(visitor): Extension<Visitor>,
     Query(search): Query<AuditSearch>,
 ) -> Response {
-    let rows = match search.filter() {
-        Ok(filter) => read(&console, move |source| source.last(&filter, ROWS)).await,
-        Err(error) => Err(error),
-    };
-    let mut rows = match rows {
+    let (wanted, users) = (search.clone(), console.users);
+    let rows = read(&console, move |source| {
+        Ok(source.last(&wanted.filter(users)?, ROWS)?)
+    });
+    let mut rows = match rows.await {
         Ok(rows) => rows,
         Err(error) => return error.response(),
     };
@@ -132,7 +161,7 @@ fn form(search: &AuditSearch, to: Option<u64>) -> Markup {
         ("kind", "Kind", &search.kind),
         ("module", "Module", &search.module),
         ("job", "Job", &search.job),
-        ("user", "User (number)", &search.user),
+        ("user", "User", &search.user),
         ("outcome", "Outcome", &search.outcome),
     ];
     html! {
@@ -209,7 +238,7 @@ pub(crate) async fn record_page(
     Extension(visitor): Extension<Visitor>,
     Path(seq): Path<u64>,
 ) -> Response {
-    let found = read(&console, move |source| source.row(seq)).await;
+    let found = read(&console, move |source| Ok(source.row(seq)?)).await;
     let row = match found {
         Ok(Some(row)) => row,
         Ok(None) => {

@@ -14,7 +14,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use peal_model::plain_lines;
-use peal_server::admin::{AdminReply, AdminRequest, ModuleCall};
+use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleChange};
 use serde::Deserialize;
 use std::{fmt, sync::Arc};
 
@@ -155,7 +155,7 @@ pub(crate) async fn confirm_page(
         Ok(reply) => return refused(&unexpected(&reply)),
         Err(error) => return refused(&error),
     };
-    let lines = match told(&would) {
+    let lines = match told(&would, ChangeTense::Would) {
         Some(lines) => lines,
         None => return refused(&unexpected(&would)),
     };
@@ -189,7 +189,7 @@ pub(crate) async fn change_modules(
         Ok(reply) => reply,
         Err(error) => return refused(&error),
     };
-    let Some(lines) = told(&reply) else {
+    let Some(lines) = told(&reply, ChangeTense::Done) else {
         return refused(&unexpected(&reply));
     };
     tracing::info!(
@@ -217,23 +217,57 @@ fn list_of(lines: &[String]) -> Markup {
     html! { ul { @for line in lines { li { (plain_lines(line)) } } } }
 }
 
+/// Tense in which changes are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ChangeTense {
+    /// The change was made.
+    Done,
+    /// The change was checked and not made.
+    Would,
+}
+
+impl ChangeTense {
+    fn change(self, ModuleChange { name, what }: &ModuleChange) -> String {
+        match self {
+            ChangeTense::Done => format!("module {name:?} {what}"),
+            ChangeTense::Would => format!("module {name:?} would be {what}"),
+        }
+    }
+}
+
 /// Returns the changes of a reply in lines; none for a reply to another request.
-fn told(reply: &AdminReply) -> Option<Vec<String>> {
+fn told(reply: &AdminReply, tense: ChangeTense) -> Option<Vec<String>> {
+    let [has_changed, will_change, is_fetched, nothing] = match tense {
+        ChangeTense::Done => [
+            "has changed",
+            "will change",
+            "is fetched from its registry",
+            "nothing has changed",
+        ],
+        ChangeTense::Would => [
+            "would change",
+            "would change",
+            "would be fetched from its registry",
+            "nothing would change",
+        ],
+    };
     let lines: Vec<String> = match reply {
         AdminReply::Deployed(deployed) => {
-            let version = format!("version {} is active", deployed.version);
-            let changes = deployed.changes.iter().map(ToString::to_string);
-            changes.chain([version]).collect()
+            let changes = deployed.changes.iter().map(|change| tense.change(change));
+            // The version of a change that was only checked is the one that runs.
+            let version = (tense == ChangeTense::Done)
+                .then(|| format!("version {} is active", deployed.version));
+            changes.chain(version).collect()
         }
         AdminReply::Reloaded(report) => {
-            let applied = report.applied.iter().map(|key| format!("{key} changed"));
+            let applied = report.applied.iter();
+            let applied = applied.map(|key| format!("{key} {has_changed}"));
             let later = report.needs_restart.iter();
-            let later = later.map(|key| format!("{key} takes effect at the next start"));
-            let modules = report.modules.iter().map(ToString::to_string);
+            let later = later.map(|key| format!("{key} {will_change} at the next start"));
+            let modules = report.modules.iter().map(|change| tense.change(change));
             let refused = report.refused.iter().map(ToString::to_string);
             let fetching = report.fetching.iter();
-            let fetching =
-                fetching.map(|module| format!("the artefact of module {module} is fetched"));
+            let fetching = fetching.map(|module| format!("module {module} {is_fetched}"));
             applied
                 .chain(modules)
                 .chain(refused)
@@ -244,7 +278,7 @@ fn told(reply: &AdminReply) -> Option<Vec<String>> {
         _ => return None,
     };
     Some(if lines.is_empty() {
-        vec!["nothing changes".to_owned()]
+        vec![nothing.to_owned()]
     } else {
         lines
     })
@@ -253,7 +287,7 @@ fn told(reply: &AdminReply) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_server::admin::{ChangeKind, Deployed, ModuleChange};
+    use peal_server::admin::{ChangeKind, Deployed, ReloadReport};
 
     #[test]
     fn change_becomes_the_request_of_its_verb() {
@@ -279,11 +313,30 @@ mod tests {
             }],
         });
         assert_eq!(
-            told(&deployed).unwrap(),
+            told(&deployed, ChangeTense::Done).unwrap(),
             ["module \"m\" promoted", "version 4 is active"]
         );
+        assert_eq!(
+            told(&deployed, ChangeTense::Would).unwrap(),
+            ["module \"m\" would be promoted"]
+        );
         let nothing = AdminReply::Reloaded(Default::default());
-        assert_eq!(told(&nothing).unwrap(), ["nothing changes"]);
-        assert_eq!(told(&AdminReply::Ended), None);
+        assert_eq!(
+            told(&nothing, ChangeTense::Would).unwrap(),
+            ["nothing would change"]
+        );
+        let reload = AdminReply::Reloaded(ReloadReport {
+            applied: vec!["a.b".to_owned()],
+            fetching: vec!["m".to_owned()],
+            ..ReloadReport::default()
+        });
+        assert_eq!(
+            told(&reload, ChangeTense::Would).unwrap(),
+            [
+                "a.b would change",
+                "module m would be fetched from its registry"
+            ]
+        );
+        assert_eq!(told(&AdminReply::Ended, ChangeTense::Done), None);
     }
 }

@@ -22,7 +22,7 @@ use peal_model::plain_lines;
 use peal_server::admin::{
     ChainOwner, ModuleList, ModuleState, ModuleStatus, ShadowReport, VersionStatus,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Shows the modules.
 pub(crate) async fn modules_page(
@@ -38,11 +38,12 @@ pub(crate) async fn modules_page(
 async fn content(console: &Console, visitor: &Visitor) -> Result<Markup, LinkError> {
     let list = console.link.modules(&visitor.behalf).await?;
     let mut shadows = Vec::new();
-    let is_shadow = |module: &&ModuleStatus| module.state == ModuleState::Shadow;
-    for module in list.modules.iter().filter(is_shadow) {
-        let name = module.name.clone();
-        let reports = console.link.differences(name.clone(), &visitor.behalf);
-        shadows.push((name, reports.await?));
+    for name in shadow_names(&list) {
+        let reports = console
+            .link
+            .differences(name.to_owned(), &visitor.behalf)
+            .await;
+        shadows.push((name, reports));
     }
     let may_change = visitor.rights == ConsoleRights::Change;
     Ok(html! {
@@ -54,10 +55,23 @@ async fn content(console: &Console, visitor: &Visitor) -> Result<Markup, LinkErr
         @for user in &list.refused { p.bad { (plain_lines(&user.to_string())) } }
         (modules(console, &list, may_change))
         @for (name, reports) in &shadows {
-            @for report in reports { (differences(console, name, report)) }
+            @match reports {
+                Ok(reports) => @for report in reports { (differences(console, name, report)) },
+                Err(error) => p.bad {
+                    "The differences of the shadow module " (harmless(name)) " are not known: "
+                    (harmless(&error.to_string()))
+                },
+            }
         }
         (versions(&list, may_change))
     })
+}
+
+/// Returns the names of the shadow modules, each once: a report has those of all owners.
+fn shadow_names(list: &ModuleList) -> BTreeSet<&str> {
+    let shadows = list.modules.iter();
+    let shadows = shadows.filter(|module| module.state == ModuleState::Shadow);
+    shadows.map(|module| &*module.name).collect()
 }
 
 fn modules(console: &Console, list: &ModuleList, may_change: bool) -> Markup {
@@ -87,12 +101,7 @@ fn modules(console: &Console, list: &ModuleList, may_change: bool) -> Markup {
                 @if module.reaches.is_empty() { "nothing" } @else { (plain_lines(&module.reaches.join(", "))) }
             },
             html! { code title=(module.sha256) { (digest) } },
-            text(
-                module
-                    .signer
-                    .as_ref()
-                    .map_or("none", |signer| &signer.comment),
-            ),
+            signer(module),
             text(module.failure.as_deref().unwrap_or_default()),
             html! { @if may_change { (changes(module)) } @else { "-" } },
         ]
@@ -100,11 +109,23 @@ fn modules(console: &Console, list: &ModuleList, may_change: bool) -> Markup {
     table.with(list.modules.iter().map(row).collect())
 }
 
+/// Returns the key of the signer, which is what the site trusts. The signer chooses the comment.
+fn signer(module: &ModuleStatus) -> Markup {
+    html! {
+        @match &module.signer {
+            Some(signer) => code title=(harmless(&signer.comment)) { (harmless(&signer.key)) },
+            None => "none",
+        }
+    }
+}
+
 /// Returns the changes that make sense for a module.
 fn changes(module: &ModuleStatus) -> Markup {
     let verbs: &[ChangeVerb] = match (&module.owner, &module.state) {
         // A module of a job ends with it.
         (ChainOwner::Namespace(_), _) if module.path.is_none() => &[],
+        // Nothing is loaded that could be disabled.
+        (_, ModuleState::Fetching) => &[],
         (_, ModuleState::Disabled) => &[ChangeVerb::Enable],
         (_, ModuleState::Shadow) => &[ChangeVerb::Promote, ChangeVerb::Disable],
         (_, ModuleState::Quarantined) => &[ChangeVerb::Reset, ChangeVerb::Disable],
@@ -168,4 +189,43 @@ fn versions(list: &ModuleList, may_change: bool) -> Markup {
         ]
     };
     table.with(list.versions.iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn module(uid: u32, state: &str) -> ModuleStatus {
+        let status = json!({
+            "name": "m", "owner": { "user": uid }, "roles": [], "state": state, "sha256": "0",
+            "path": "m.wasm", "signer": { "key": "RWQ", "comment": "by somebody else" },
+        });
+        serde_json::from_value(status).unwrap()
+    }
+
+    #[test]
+    fn shadow_module_of_several_owners_is_asked_for_once() {
+        let list = ModuleList {
+            modules: [1, 2, 3].map(|uid| module(uid, "shadow")).into(),
+            ..empty()
+        };
+        assert_eq!(shadow_names(&list), BTreeSet::from(["m"]));
+    }
+
+    fn empty() -> ModuleList {
+        serde_json::from_value(json!({ "version": 1, "modules": [], "versions": [] })).unwrap()
+    }
+
+    #[test]
+    fn signer_is_a_key_and_a_fetched_module_has_no_buttons() {
+        let html = signer(&module(1, "active")).into_string();
+        assert!(html.contains(">RWQ<"), "{html}");
+        assert!(
+            changes(&module(1, "active"))
+                .into_string()
+                .contains("Disable m")
+        );
+        assert_eq!(changes(&module(1, "fetching")).into_string(), "");
+    }
 }
