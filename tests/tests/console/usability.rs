@@ -1,6 +1,7 @@
 //! Use of the pages without a script, by keyboard, by screen readers, on phones, and under load.
 use crate::{
     browser::Browser,
+    http::{connect, get},
     pages::{CODE, raise, text},
     site::{ADMIN, ConsoleSite, VIEWER},
 };
@@ -10,6 +11,7 @@ use peal_tests::{provided, test_servers};
 use serde_json::json;
 use std::{
     fs,
+    io::{Read, Write},
     time::{Duration, Instant},
 };
 
@@ -37,6 +39,44 @@ fn paused_page_stays_until_it_goes_on() {
     assert!(browser.rows("Jobs").iter().all(|row| row[0] != "solver"));
     browser.evaluate("document.getElementById('pause').click()");
     browser.wait_for_row("Jobs", &["solver"]);
+}
+
+#[needs(prepared, browser)]
+#[test]
+fn page_beyond_the_watchers_says_so_and_tries_again() {
+    const STATE: &str = "document.getElementById('live-state').textContent";
+    let site = ConsoleSite::start("max_watchers = 1\n");
+    let request = get("/live/overview").with("authorization", format!("Bearer {VIEWER}"));
+    let mut other = connect(site.address);
+    other.write_all(&request.bytes(site.address)).unwrap();
+    other.read_exact(&mut [0; 12]).unwrap();
+    let mut browser = Browser::start(site.address);
+    browser.log_in(VIEWER);
+    browser.wait_until(&format!("{STATE}.startsWith('Not live: 1 page')"));
+    for _ in 0..2 {
+        browser.evaluate("document.getElementById('pause').click()");
+        let state = text(&browser.evaluate(STATE));
+        assert!(state.starts_with("Not live: "), "{state}");
+    }
+    drop(other);
+    browser.wait_until(&format!("{STATE} === 'Live'"));
+}
+
+#[needs(prepared, browser)]
+#[test]
+fn page_that_nobody_sees_opens_no_stream() {
+    let site = ConsoleSite::start("");
+    let mut browser = Browser::start(site.address);
+    let source = "window.isHidden = true; window.opened = 0;
+        Object.defineProperty(Document.prototype, 'hidden', { get: () => isHidden });
+        window.EventSource = class extends EventSource { constructor(of) { super(of); opened += 1; } };";
+    let watch = json!({ "source": source });
+    browser.call("Page.addScriptToEvaluateOnNewDocument", watch);
+    browser.log_in(VIEWER);
+    assert_eq!(browser.evaluate("opened"), json!(0));
+    browser.evaluate("isHidden = false; document.dispatchEvent(new Event('visibilitychange'))");
+    browser.wait_until("document.getElementById('live-state').textContent === 'Live'");
+    assert_eq!(browser.evaluate("opened"), json!(1));
 }
 
 #[needs(prepared, browser)]

@@ -4,16 +4,27 @@
   const main = document.querySelector("main[data-stream]");
   if (!main) return;
   const LEAST_MS = 100;
+  const RETRY_MS = 5000;
   const state = document.getElementById("live-state");
   const pause = document.getElementById("pause");
   const waiting = new Map();
   let stream = null;
   let drawn = 0;
   let isAsked = false;
+  // Why nothing comes; empty while it does. And whether anything has come since the stream was opened.
+  let trouble = "";
+  let isLive = false;
+  let idle = state.textContent;
+  let retry = 0;
+
+  const isPaused = () => pause.getAttribute("aria-pressed") === "true";
 
   // A screen reader reads each new state, so that it is written only if it is another one.
-  const say = (text) => { if (state.textContent !== text) state.textContent = text; };
-  const isPaused = () => pause.getAttribute("aria-pressed") === "true";
+  const show = () => {
+    const text = trouble ? `Not live: ${trouble}` : isPaused() ? "Paused" : isLive ? "Live" : idle;
+    if (state.textContent !== text) state.textContent = text;
+  };
+  const fail = (reason) => { trouble = reason; show(); };
 
   // What has the focus, as a link in a table, has it again in the new content.
   const put = (part, content) => {
@@ -55,59 +66,67 @@
     requestAnimationFrame(draw);
   };
 
-  // The stream says nothing about why it is refused.
+  // The stream says nothing about why it is refused. Returns false if another attempt is of no use.
   const explain = async () => {
     const stop = new AbortController();
     try {
       const reply = await fetch(main.dataset.stream, { signal: stop.signal });
-      if (reply.status === 503) return say(await reply.text());
-      if (reply.status === 401) return say("Logged out. Load the page again to log in.");
-      say("Not live: the console refuses the stream.");
+      if (reply.status === 401) {
+        fail("logged out; load the page again to log in");
+        return false;
+      }
+      fail(reply.ok ? "trying again" : reply.status === 503 ? await reply.text() : "the console refuses the stream");
     } catch {
-      say("Not live: the console does not answer.");
+      fail("the console does not answer");
     } finally {
       stop.abort();
     }
+    return true;
   };
 
   const open = () => {
     if (stream) return;
+    clearTimeout(retry);
     stream = new EventSource(main.dataset.stream);
+    const opened = stream;
     stream.addEventListener("fragments", (event) => {
       for (const [name, content] of Object.entries(JSON.parse(event.data))) waiting.set(name, content);
-      say(isPaused() ? "Paused" : "Live");
+      isLive = true;
+      trouble = "";
+      show();
       ask();
     });
-    stream.addEventListener("lost", (event) => {
-      const reason = JSON.parse(event.data);
-      say(reason ? `Not live: ${reason}` : "Live");
-    });
-    stream.addEventListener("error", () => {
-      if (stream?.readyState === EventSource.CLOSED) {
-        close();
-        explain();
-      } else {
-        say("Not live: the connection is lost; trying again");
-      }
+    // With an empty reason the server answers again.
+    stream.addEventListener("lost", (event) => fail(JSON.parse(event.data)));
+    stream.addEventListener("error", async () => {
+      if (opened.readyState !== EventSource.CLOSED) return fail("the connection is lost; trying again");
+      if (stream !== opened) return;
+      close();
+      if (await explain() && !document.hidden && !stream) retry = setTimeout(open, RETRY_MS);
     });
   };
 
   const close = () => {
+    clearTimeout(retry);
     stream?.close();
     stream = null;
+    isLive = false;
+    idle = "Not live yet";
   };
 
   pause.hidden = false;
   pause.addEventListener("click", () => {
     pause.setAttribute("aria-pressed", String(!isPaused()));
-    say(isPaused() ? "Paused" : "Live");
+    show();
     ask();
   });
   // A page that nobody sees takes none of the few connections that a browser has, and no place of another one.
-  document.addEventListener("visibilitychange", () => {
+  const follow = () => {
     if (document.hidden) close();
     else open();
-  });
+    show();
+  };
+  document.addEventListener("visibilitychange", follow);
   document.addEventListener("selectionchange", ask);
-  open();
+  follow();
 })();
