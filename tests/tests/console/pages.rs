@@ -65,10 +65,18 @@ fn overview_shows_live_what_top_says() {
     );
     // What is held changes from report to report; the resources and their shares do not.
     let users = browser.rows("Users and their quotas");
-    assert!(
-        !users.is_empty() && users.iter().all(|row| row.len() == 5),
-        "{users:?}"
-    );
+    let shown: Vec<(&str, &str)> = users.iter().map(|row| (&*row[1], &*row[3])).collect();
+    let uses = top["users"]["users"].as_array().unwrap().iter();
+    let uses = uses.flat_map(|user| user["resources"].as_array().unwrap());
+    let wanted: Vec<(String, String)> = uses
+        .map(|of| match &of["share"] {
+            Value::Null => (text(&of["resource"]), "no limit".to_owned()),
+            share => (text(&of["resource"]), text(share)),
+        })
+        .collect();
+    let wanted: Vec<(&str, &str)> = wanted.iter().map(|(of, share)| (&**of, &**share)).collect();
+    assert!(!wanted.is_empty());
+    assert_eq!(shown, wanted);
     assert_eq!(browser.problems(), json!([]));
 }
 
