@@ -71,7 +71,7 @@ impl Page<'_> {
                         p.live {
                             span #live-state role="status" {
                                 @match &live.lost {
-                                    Some(reason) => { "Not live: " (harmless(reason)) }
+                                    Some(reason) => { "Not live: " (plain_lines(reason)) }
                                     None => "As of the load of this page",
                                 }
                             }

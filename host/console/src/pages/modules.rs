@@ -58,8 +58,8 @@ async fn content(console: &Console, visitor: &Visitor) -> Result<Markup, LinkErr
             @match reports {
                 Ok(reports) => @for report in reports { (differences(console, name, report)) },
                 Err(error) => p.bad {
-                    "The differences of the shadow module " (harmless(name)) " are not known: "
-                    (harmless(&error.to_string()))
+                    "The differences of the shadow module " (plain_lines(name)) " are not known: "
+                    (plain_lines(&error.to_string()))
                 },
             }
         }
@@ -113,7 +113,7 @@ fn modules(console: &Console, list: &ModuleList, may_change: bool) -> Markup {
 fn signer(module: &ModuleStatus) -> Markup {
     html! {
         @match &module.signer {
-            Some(signer) => code title=(harmless(&signer.comment)) { (harmless(&signer.key)) },
+            Some(signer) => code title=(plain_lines(&signer.comment)) { (plain_lines(&signer.key)) },
             None => "none",
         }
     }
