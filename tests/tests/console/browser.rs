@@ -141,8 +141,9 @@ impl Browser {
     #[track_caller]
     pub fn log_in(&mut self, token: &str) {
         self.open("/login");
+        // The browser may give the focus to the field only after the page was loaded.
         self.evaluate(&format!(
-            "document.getElementById('token').value = {token:?}"
+            "{{ const field = document.getElementById('token'); field.focus(); field.value = {token:?} }}"
         ));
         self.press("Enter", 13);
         self.wait_until("location.pathname === '/' && document.readyState === 'complete'");
