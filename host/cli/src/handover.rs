@@ -11,8 +11,8 @@ use peal_launcher::{EmbeddedHostEnvironment, HandedHost};
 use peal_model::{Event, Info, KeyName, NodeName, Nspace, Range, Status, Value, key};
 use peal_nats::ContinuedMembership;
 use peal_server::{
-    ContinuedServer, ContinuedStubs, HandedServer, HandedStubs, Server, StubHandover, StubService,
-    SuspendedStubs, SuspensionError, SuspensionLimits,
+    ContinuedServer, ContinuedStubs, HandedServer, HandedStubs, Server, StubHandover, StubHold,
+    StubService, SuspendedStubs, SuspensionError, SuspensionLimits,
     admin::{self, AdminChannel, AdminJob, AdminReply, AdminRequest, ContinuedFrom},
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -28,6 +28,7 @@ use std::{
     time::Duration,
 };
 use thiserror::Error;
+use tokio::task::JoinHandle;
 
 /// Longest message.
 const LIMIT: FrameLimit = FrameLimit(1 << 20);
@@ -188,6 +189,43 @@ pub struct HandedHosts {
     pub limits: UpgradeSettings,
 }
 
+/// Handover that waits until no launcher's request is under way. Meanwhile the server goes on: some requests wait
+/// for what it does beside.
+pub struct PendingHandover {
+    stream: tokio::net::UnixStream,
+    held: JoinHandle<Result<StubHold, SuspensionError>>,
+}
+
+/// Handover for which no launcher's request is under way, or the reason why it cannot be.
+pub struct BegunHandover {
+    stream: tokio::net::UnixStream,
+    held: Result<StubHold, SuspensionError>,
+}
+
+impl PendingHandover {
+    /// Begins a handover to the process at the other end.
+    pub fn new(hosts: &HandedHosts, stream: tokio::net::UnixStream) -> PendingHandover {
+        let held = hosts.stubs.clone().hold(hosts.limits.work_timeout);
+        PendingHandover {
+            stream,
+            held: tokio::spawn(held),
+        }
+    }
+}
+
+/// Waits for a pending handover, or for ever if there is none. May be cancelled.
+pub async fn begun(pending: &mut Option<PendingHandover>) -> BegunHandover {
+    let Some(handover) = pending else {
+        return std::future::pending().await;
+    };
+    let held = (&mut handover.held).await;
+    let held = held.unwrap_or(Err(SuspensionError::Stopping));
+    match pending.take() {
+        Some(PendingHandover { stream, .. }) => BegunHandover { stream, held },
+        None => std::future::pending().await,
+    }
+}
+
 /// Hands a server over to the process at the other end, with the state of its host environments. Then this
 /// process must end, and its connection with it, by which the other one notices that.
 ///
@@ -198,14 +236,15 @@ pub async fn give(
     server: &mut Server,
     channel: &AdminChannel,
     hosts: &HandedHosts,
-    stream: tokio::net::UnixStream,
+    begun: BegunHandover,
 ) -> Result<DescriptorStream, GiveError> {
+    let BegunHandover { stream, held } = begun;
     let stream = stream.into_std().map_err(anyhow::Error::from)?;
     let stream = handover_stream(stream, &hosts.limits)?;
     // No job is registered or deregistered until the end.
     let registered = channel.hold_registrations().await;
     let begun = BootTime::now();
-    let mut stubs = match suspended(server, hosts).await {
+    let mut stubs = match suspended(server, hosts, held).await {
         Ok(stubs) => stubs,
         Err(error @ SuspensionError::Lost { .. }) => return Err(error.into()),
         // The server has resumed already.
@@ -242,12 +281,13 @@ pub async fn give(
 async fn suspended(
     server: &mut Server,
     hosts: &HandedHosts,
+    held: Result<StubHold, SuspensionError>,
 ) -> Result<SuspendedStubs, SuspensionError> {
+    let held = held?;
     let limits = SuspensionLimits {
         handshakes: hosts.limits.handshake_timeout,
         work: hosts.limits.work_timeout,
     };
-    let held = hosts.stubs.hold(limits.work).await?;
     server.suspend(limits).await?;
     let stubs = held.suspend(limits.work).await;
     if stubs.is_err() {

@@ -7,7 +7,7 @@ use crate::{
     compiler, config,
     confinement::{self, ServerPeers},
     console::{self, ConsoleListener},
-    handover::{self, GiveError, HandedHosts, PreviousProcess, ReceivedServer},
+    handover::{self, GiveError, HandedHosts, PendingHandover, PreviousProcess, ReceivedServer},
     node::{self, ContinuedNode, LocalServer, PreparedServer, ServerProcesses},
     process_setup,
     reload::{self, ReloadableConfig},
@@ -533,6 +533,7 @@ async fn supervise(
 ) -> ServeEnd {
     let mut draining = false;
     let mut upgrade = None;
+    let mut handing = None;
     // Not earlier: the modules of users must not delay the start.
     reloading.look_at_users();
     loop {
@@ -540,6 +541,28 @@ async fn supervise(
             () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
             () = successor::failed(&mut upgrade) => continue,
+            begun = handover::begun(&mut handing) => {
+                match handover::give(server, channel, &hosts, begun).await {
+                    Ok(connection) => {
+                        crate::print_line("another process goes on with the server");
+                        if let Some(successor) = upgrade.take() {
+                            successor.succeeded();
+                        }
+                        // The other process waits for the end of this one, which closes it.
+                        std::mem::forget(connection);
+                        return ServeEnd::HandedOver;
+                    }
+                    Err(GiveError::GoesOn(error)) => crate::print_line(&format!(
+                        "not handed over, the server goes on: {}",
+                        crate::error_text(&error)
+                    )),
+                    Err(GiveError::Lost(error)) => {
+                        tracing::error!(%error, "server not resumed");
+                        return ServeEnd::Failure;
+                    }
+                }
+                continue;
+            }
             signal = signals.next() => match signal {
                 // A second signal means that the connections are not waited for.
                 ServerSignal::End(_) if draining => ProcessCommand::Stop,
@@ -588,26 +611,12 @@ async fn supervise(
                 crate::print_line("draining: no more jobs and connections are taken");
                 manager.notify(ServiceState::Draining);
             }
+            // The other process finds the connection closed.
+            ProcessCommand::HandOver(_) if handing.is_some() => {
+                crate::print_line("not handed over: another process is about to get the server");
+            }
             ProcessCommand::HandOver(stream) => {
-                match handover::give(server, channel, &hosts, stream).await {
-                    Ok(connection) => {
-                        crate::print_line("another process goes on with the server");
-                        if let Some(successor) = upgrade.take() {
-                            successor.succeeded();
-                        }
-                        // The other process waits for the end of this one, which closes it.
-                        std::mem::forget(connection);
-                        return ServeEnd::HandedOver;
-                    }
-                    Err(GiveError::GoesOn(error)) => crate::print_line(&format!(
-                        "not handed over, the server goes on: {}",
-                        crate::error_text(&error)
-                    )),
-                    Err(GiveError::Lost(error)) => {
-                        tracing::error!(%error, "server not resumed");
-                        return ServeEnd::Failure;
-                    }
-                }
+                handing = Some(PendingHandover::new(&hosts, stream));
             }
             ProcessCommand::Upgrade(reply) if upgrade.is_some() => {
                 // The requester may have gone.

@@ -5,7 +5,7 @@ use super::{
     registered_jobs::RegisteredJobs,
     remote_host::{RemoteHost, UpcallLimits},
     session::{MessageWriter, RequestExecutor, RequestReader, Session, SessionEnd, SessionError},
-    suspension::{OpenStub, StubSuspender},
+    suspension::{OpenStub, StubPhases, StubSuspender},
     transfer::{MessageReceiver, MessageSender},
 };
 use crate::{admin::JobJournal, client_environment, handle::ServerHandle, handover::HandoverError};
@@ -237,14 +237,14 @@ impl StubService {
         connection: StubConnection,
         open: OpenStub,
     ) -> Result<(), SessionError> {
-        let followed = self.follow_connection(connection).await;
-        match followed {
-            Ok(Some(connection)) => open.suspended(connection),
-            Ok(None) => {}
-            Err(error) => {
+        let mut phases = self.suspender.phases();
+        let mut next = Some(connection);
+        while let Some(connection) = next {
+            let followed = self.follow_connection(connection, &mut phases).await;
+            let suspended = followed.inspect_err(|error| {
                 tracing::warn!(%error, "connection of host environment ended");
-                return Err(error);
-            }
+            })?;
+            next = suspended.and_then(|connection| open.suspended(connection, &phases));
         }
         Ok(())
     }
@@ -253,8 +253,8 @@ impl StubService {
     async fn follow_connection(
         &self,
         connection: StubConnection,
+        phases: &mut StubPhases,
     ) -> Result<Option<StubConnection>, SessionError> {
-        let mut phases = self.suspender.phases();
         let session = match connection {
             StubConnection::Session(session) => session,
             StubConnection::Greeting(mut greeting) => {
@@ -274,7 +274,7 @@ impl StubService {
             }
         };
         let name = session.executor.host.name.clone();
-        match session.run(&mut phases).await {
+        match session.run(phases).await {
             SessionEnd::Suspended(session) => Ok(Some(StubConnection::Session(session))),
             SessionEnd::Ended(ended) => {
                 tracing::info!(host = %name, "host environment disconnected");

@@ -87,9 +87,19 @@ pub(super) struct OpenStub {
 }
 
 impl OpenStub {
-    /// Gives the connection of a suspended server back.
-    pub(super) fn suspended(self, connection: StubConnection) {
-        locked(&self.suspended).push(connection);
+    /// Gives the connection of a suspended server back. Returns it if the suspension has ended meanwhile.
+    pub(super) fn suspended(
+        &self,
+        connection: StubConnection,
+        phases: &StubPhases,
+    ) -> Option<StubConnection> {
+        // A suspension ends under the lock, and takes what is there.
+        let mut suspended = locked(&self.suspended);
+        if *phases.0.borrow() == StubPhase::Serving {
+            return Some(connection);
+        }
+        suspended.push(connection);
+        None
     }
 }
 
@@ -142,16 +152,17 @@ impl StubService {
     /// # Errors
     ///
     /// Fails if a request takes longer than `limit`, or the server belongs to one launcher.
-    pub async fn hold(self: &Arc<Self>, limit: Duration) -> Result<StubHold, SuspensionError> {
+    pub async fn hold(self: Arc<Self>, limit: Duration) -> Result<StubHold, SuspensionError> {
         if self.has_owner() {
             let what = "the jobs of the launcher that has started the server";
             return Err(SuspensionError::Kept { what });
         }
         let turns = timeout(limit, self.suspender.turns().write_owned()).await;
         let what = "requests of launchers";
+        let turns = turns.map_err(|_| SuspensionError::Busy { what, limit })?;
         Ok(StubHold {
-            service: self.clone(),
-            turns: turns.map_err(|_| SuspensionError::Busy { what, limit })?,
+            service: self,
+            turns,
         })
     }
 }
@@ -231,7 +242,10 @@ impl Drop for SuspendedStubs {
             }
             is_suspended
         };
+        let mut suspended = locked(&suspender.suspended);
         suspender.phase.send_if_modified(resumed);
+        self.connections.append(&mut suspended);
+        drop(suspended);
         for connection in mem::take(&mut self.connections) {
             self.service.spawn(connection);
         }
