@@ -371,6 +371,10 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         self.cleanups.runs(proc);
     }
 
+    fn unfinished(&self) -> Option<&'static str> {
+        self.cleanups.unfinished()
+    }
+
     fn process_found(&self, proc: &Proc, pid: u32) {
         self.table.found(proc, pid);
     }

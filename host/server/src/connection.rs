@@ -67,9 +67,25 @@ pub(crate) struct ConnectionContext {
     pub(crate) stage: watch::Receiver<ServePhase>,
     /// Start of the actor's clock.
     pub(crate) started: Instant,
-    /// Number of peers that are not admitted yet.
-    pub(crate) greeting: AtomicUsize,
+    /// Number of peers that are not admitted yet, and of threads that accept further ones.
+    pub(crate) greeting: Arc<AtomicUsize>,
     pub(crate) suspended: SuspendedConnections,
+}
+
+/// Peer that is not admitted yet, or thread that accepts such peers, until this is dropped.
+pub(crate) struct Greeting(Arc<AtomicUsize>);
+
+impl Greeting {
+    pub(crate) fn begin(context: &ConnectionContext) -> Greeting {
+        context.greeting.fetch_add(1, Ordering::AcqRel);
+        Greeting(context.greeting.clone())
+    }
+}
+
+impl Drop for Greeting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Phase of a server's life, as its connections see it.
@@ -265,7 +281,12 @@ impl NewConnection {
 
 /// Serves a connection until it ends. Log lines of this time carry the peer's address, and its proc
 /// once that is known.
-pub(crate) async fn serve(connection: Box<NewConnection>, context: Arc<ConnectionContext>) {
+pub(crate) fn serve(
+    connection: Box<NewConnection>,
+    context: Arc<ConnectionContext>,
+) -> impl Future<Output = ()> + Send {
+    // Before the task runs: a suspension waits for all handshakes.
+    let greeting = Greeting::begin(&context);
     // Error level, so that the span is enabled at all log levels: warnings need its fields.
     let span = tracing::error_span!(
         "connection",
@@ -273,16 +294,19 @@ pub(crate) async fn serve(connection: Box<NewConnection>, context: Arc<Connectio
         nspace = field::Empty,
         rank = field::Empty,
     );
-    serve_traced(connection, context).instrument(span).await;
+    serve_traced(connection, context, greeting).instrument(span)
 }
 
-async fn serve_traced(connection: Box<NewConnection>, context: Arc<ConnectionContext>) {
+async fn serve_traced(
+    connection: Box<NewConnection>,
+    context: Arc<ConnectionContext>,
+    greeting: Greeting,
+) {
     // Boxed, so that the memory of the handshake is freed: the connection may live for days. The
     // result is boxed as well, because an async function keeps several copies of a value that it
     // passes on.
-    context.greeting.fetch_add(1, Ordering::Relaxed);
     let session = Box::pin(greet(connection, &context)).await;
-    context.greeting.fetch_sub(1, Ordering::Relaxed);
+    drop(greeting);
     if let Some(session) = session {
         serve_admitted(session, context).await;
     }

@@ -255,6 +255,11 @@ pub trait HostEnvironment: Send + Sync + 'static {
         0
     }
 
+    /// Returns a kind of work, for messages, that must end before another process of the server goes on.
+    fn unfinished(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Keeps further answers of other parties back, until [`HostEnvironment::release_answers`].
     fn hold_answers(&self) {}
 

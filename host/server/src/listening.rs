@@ -4,7 +4,8 @@
 //! A user may open and close connections without end, and each costs the kernel's answer to whose it
 //! is. The thread bears that cost, so that it does not delay requests of admitted connections.
 use crate::connection::{
-    self, AcceptedConnection, ConnectionContext, NewConnection, ServePhase, ServedConnection,
+    self, AcceptedConnection, ConnectionContext, Greeting, NewConnection, ServePhase,
+    ServedConnection,
 };
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -86,6 +87,8 @@ pub(crate) struct AcceptedConnections {
     /// Listening socket, which is shut down on drop unless it is kept.
     listener: Option<Arc<BlockingListener>>,
     waker: Arc<EventFd>,
+    /// Kept until the thread has ended and its connections are served.
+    accepting: Option<Greeting>,
 }
 
 /// Refused sockets that are closed later: a user who is refused often would connect again at once.
@@ -252,6 +255,7 @@ pub(crate) fn accept(
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let waker = Arc::new(EventFd::from_flags(flags)?);
     let (admit, admitted) = mpsc::channel(MAX_ADMITTED);
+    let accepting = Greeting::begin(&context);
     let acceptor = Acceptor {
         listener: listener.clone(),
         waker: waker.clone(),
@@ -270,6 +274,7 @@ pub(crate) fn accept(
         admitted,
         listener: Some(listener),
         waker,
+        accepting: Some(accepting),
     })
 }
 
@@ -327,6 +332,7 @@ pub(crate) async fn listen(
         while let Some(connection) = accepted.admitted.recv().await {
             connections.spawn(connection::serve(connection, context.clone()));
         }
+        accepted.accepting = None;
         all_ended(&mut connections).await;
         return accepted.keep_listener();
     }

@@ -46,7 +46,7 @@ use rustix::process::{getegid, geteuid};
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, TcpListener},
-    sync::{Arc, atomic::AtomicUsize},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use thiserror::Error;
@@ -410,7 +410,7 @@ impl Server {
             refusals: Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS)),
             stage: stage.clone(),
             started,
-            greeting: AtomicUsize::new(0),
+            greeting: Arc::default(),
             suspended: SuspendedConnections::default(),
         });
         let connections = begun.go_on(&context)?;

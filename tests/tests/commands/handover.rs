@@ -46,6 +46,12 @@ fn handed_over(place: &Place, old: Daemon) -> Daemon {
         "{}",
         ended.stderr
     );
+    // Those that were connecting are admitted here or there.
+    assert!(
+        !ended.stderr.contains("connection refused"),
+        "{}",
+        ended.stderr
+    );
     new
 }
 

@@ -97,10 +97,15 @@ impl Cleanups {
     ///
     /// Returns a kind of work that no other process can continue.
     pub(crate) fn handed(&self) -> Result<HandedCleanups, &'static str> {
-        if Arc::strong_count(&self.removals) > 1 {
-            return Err("removals of files");
+        if let Some(unfinished) = self.unfinished() {
+            return Err(unfinished);
         }
         Ok(HandedCleanups(self.known().clone()))
+    }
+
+    /// Returns a kind of work that no other process can continue, if there is any.
+    pub(crate) fn unfinished(&self) -> Option<&'static str> {
+        (Arc::strong_count(&self.removals) > 1).then_some("removals of files")
     }
 
     /// Adds the registrations of another process, after its jobs. Those that this process may not carry out are

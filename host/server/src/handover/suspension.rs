@@ -89,7 +89,7 @@ impl Server {
         }
         self.stopping.send_replace(ServePhase::Suspend);
         let greeted = until(limits.handshakes, || {
-            self.context.greeting.load(Ordering::Relaxed) == 0
+            self.context.greeting.load(Ordering::Acquire) == 0
         });
         if !greeted.await {
             tracing::warn!("handshakes not complete in time; their peers are disconnected");
@@ -304,7 +304,7 @@ impl Actor {
         {
             Some("requests of other nodes")
         } else {
-            None
+            self.host.unfinished()
         }
     }
 }

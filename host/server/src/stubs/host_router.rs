@@ -502,6 +502,10 @@ impl HostEnvironment for HostRouter {
         connected.iter().map(|host| host.values_requested()).sum()
     }
 
+    fn unfinished(&self) -> Option<&'static str> {
+        self.local.unfinished()
+    }
+
     fn hold_answers(&self) {
         self.connected().iter().for_each(|host| host.hold_answers());
     }
