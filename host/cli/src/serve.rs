@@ -434,7 +434,14 @@ fn serve_as(mut args: ServeArgs, home: ServerHome) -> Result<ExitCode> {
                 ServeEnd::Wanted | ServeEnd::Failure => telemetry::finish(exporter).await,
             }
             if let Some(cluster) = sealing {
-                cluster.seal(audit).await;
+                let sealed = cluster.seal(audit);
+                match ending {
+                    // The next seal of the process that goes on is about these records, too.
+                    ServeEnd::HandedOver => {
+                        let _ = tokio::time::timeout(config.upgrade.drain_timeout, sealed).await;
+                    }
+                    ServeEnd::Wanted | ServeEnd::Failure => sealed.await,
+                }
             }
         };
         tokio::select! {
