@@ -86,10 +86,14 @@ fn address_is_never_free_while_another_process_goes_on() {
             is_over()
         })
     };
-    let _new = handed_over(&place, old);
+    let new = handed_over(&place, old);
     page().send(address).expect(200);
     ends.store(true, Ordering::Relaxed);
     assert!(watched.join().unwrap(), "{address} was free");
+    // It listened beside the old one.
+    new.tell(&["stop", "--yes"]);
+    let told = new.ends().stderr;
+    assert!(!told.contains("does not listen yet"), "{told}");
 }
 
 #[needs(prepared)]
