@@ -148,6 +148,16 @@ impl NatsSite {
         }
     }
 
+    /// Returns the directory of its files.
+    pub fn directory(&self) -> PathBuf {
+        self.files.path()
+    }
+
+    /// Returns `peal cluster init` with its files, not started yet.
+    pub fn init(&self) -> Command {
+        self.files.init()
+    }
+
     /// Kills the NATS servers that run.
     pub fn kill(&mut self) {
         for server in 0..self.servers.len() {

@@ -1,6 +1,6 @@
 //! Certificate authority of a cluster, and the certificates of its NATS servers. Nodes have none: they
 //! prove themselves with their keys.
-use crate::files::{self, SiteFileError};
+use crate::files::{SiteFileAccess, SiteFileError};
 use peal_model::ClusterName;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -72,9 +72,8 @@ impl CertificateFiles {
     }
 
     /// Returns true if both exist, false if neither does.
-    fn are_there(&self) -> Result<bool, CertificateError> {
-        let there = |path: &Path| path.symlink_metadata().is_ok();
-        match (there(&self.certificate), there(&self.key)) {
+    fn are_there(&self, files: &dyn SiteFileAccess) -> Result<bool, CertificateError> {
+        match (files.contains(&self.certificate), files.contains(&self.key)) {
             (true, true) => Ok(true),
             (false, false) => Ok(false),
             (true, false) => Err(CertificateError::HalfPair {
@@ -99,6 +98,7 @@ impl ClusterAuthority {
     /// Opens the authority in a directory, or makes it if there is none. Its key may be elsewhere as
     /// long as it has nothing to sign.
     pub(crate) fn open(
+        site_files: &mut dyn SiteFileAccess,
         directory: &Path,
         cluster: &ClusterName,
     ) -> Result<ClusterAuthority, CertificateError> {
@@ -112,29 +112,33 @@ impl ClusterAuthority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let files = CertificateFiles::named(directory, "ca");
         let has_lone_certificate = files.certificate.exists() && !files.key.exists();
-        if !has_lone_certificate && !files.are_there()? {
+        if !has_lone_certificate && !files.are_there(site_files)? {
             let key = KeyPair::generate().map_err(failed)?;
-            files::create_secret(&files.key, &key.serialize_pem())?;
+            site_files.create_secret(&files.key, &key.serialize_pem())?;
             let issuer = CertifiedIssuer::self_signed(params.clone(), key).map_err(failed)?;
-            files::replace(&files.certificate, &issuer.pem())?;
+            site_files.replace(&files.certificate, &issuer.pem())?;
         }
         Ok(ClusterAuthority { params, files })
     }
 
     /// Returns the certificate in PEM form.
-    pub(crate) fn certificate(&self) -> Result<String, CertificateError> {
+    pub(crate) fn certificate(
+        &self,
+        files: &dyn SiteFileAccess,
+    ) -> Result<String, CertificateError> {
         let path = &self.files.certificate;
-        let text = files::read(path)?.ok_or(std::io::ErrorKind::NotFound.into());
+        let text = files.read(path)?.ok_or(std::io::ErrorKind::NotFound.into());
         Ok(text.map_err(SiteFileError::at(path))?)
     }
 
     /// Makes the certificate of a NATS server, unless it is there.
     pub(crate) fn certify(
         &self,
+        site_files: &mut dyn SiteFileAccess,
         host: &str,
         files: &CertificateFiles,
     ) -> Result<(), CertificateError> {
-        if files.are_there()? {
+        if files.are_there(site_files)? {
             return Ok(());
         }
         let failed = |source| CertificateError::Certificate {
@@ -142,10 +146,12 @@ impl ClusterAuthority {
             source,
         };
         let path = &self.files.key;
-        let text = files::read(path)?.ok_or_else(|| CertificateError::NoAuthorityKey {
-            path: path.clone(),
-            host: host.to_owned(),
-        })?;
+        let text = site_files
+            .read(path)?
+            .ok_or_else(|| CertificateError::NoAuthorityKey {
+                path: path.clone(),
+                host: host.to_owned(),
+            })?;
         let key = KeyPair::from_pem(&text).map_err(|source| CertificateError::Key {
             path: path.clone(),
             source,
@@ -160,8 +166,8 @@ impl ClusterAuthority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(failed)?;
         let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
-        files::create_secret(&files.key, &key.serialize_pem())?;
-        files::replace(&files.certificate, &certificate.pem())?;
+        site_files.create_secret(&files.key, &key.serialize_pem())?;
+        site_files.replace(&files.certificate, &certificate.pem())?;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
 //! Keys with which nodes prove to NATS servers who they are.
-use crate::files::{self, SiteFileError};
+use crate::files::{self, SiteFileAccess, SiteFileError};
 use nkeys::{KeyPair, KeyPairType};
 use std::{
     fmt, fs,
@@ -71,7 +71,10 @@ impl NodeKey {
     }
 
     /// Reads a key, or creates it if there is no file.
-    pub(crate) fn read_or_create(path: &Path) -> Result<NodeKey, NodeKeyError> {
+    pub(crate) fn read_or_create(
+        files: &mut dyn SiteFileAccess,
+        path: &Path,
+    ) -> Result<NodeKey, NodeKeyError> {
         match NodeKey::read(path) {
             Err(NodeKeyError::Missing { .. }) => {
                 let seed = KeyPair::new_user().seed().ok();
@@ -79,7 +82,7 @@ impl NodeKey {
                 let key = key.ok_or_else(|| NodeKeyError::Invalid {
                     path: path.to_owned(),
                 })?;
-                files::create_secret(path, &format!("{}\n", key.seed))?;
+                files.create_secret(path, &format!("{}\n", key.seed))?;
                 Ok(key)
             }
             read => read,
@@ -123,17 +126,20 @@ pub(crate) fn is_public_key(text: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "this is test code")]
     use super::*;
+    use crate::files::WrittenFiles;
     use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     #[test]
     fn key_is_created_once_and_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("node.seed");
-        let created = NodeKey::read_or_create(&path).unwrap();
+        let created = NodeKey::read_or_create(&mut WrittenFiles, &path).unwrap();
         assert!(is_public_key(&created.public()) && !is_public_key(created.seed()));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(
-            NodeKey::read_or_create(&path).unwrap().public(),
+            NodeKey::read_or_create(&mut WrittenFiles, &path)
+                .unwrap()
+                .public(),
             created.public()
         );
         assert!(!format!("{created:?}").contains(created.seed()));
@@ -147,7 +153,7 @@ mod tests {
             NodeKey::read(&path),
             Err(NodeKeyError::Missing { .. })
         ));
-        NodeKey::read_or_create(&path).unwrap();
+        NodeKey::read_or_create(&mut WrittenFiles, &path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let error = NodeKey::read(&path).unwrap_err().to_string();
         assert!(
@@ -164,7 +170,7 @@ mod tests {
                 "{error}"
             );
             // An invalid file may hold something else that somebody needs.
-            assert!(NodeKey::read_or_create(&path).is_err());
+            assert!(NodeKey::read_or_create(&mut WrittenFiles, &path).is_err());
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
     }

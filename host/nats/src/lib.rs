@@ -61,7 +61,7 @@ pub use deployment::{
     MAX_OBJECT_BYTES, ModuleExchange, ModuleWork, ObjectError, object_id,
 };
 pub use difference::SettingDifference;
-pub use files::SiteFileError;
+pub use files::{SiteFileChange, SiteFileError};
 pub use keys::{NodeKey, NodeKeyError};
 pub use link::{ClusterAccess, ClusterAccessError, LinkError, NatsLink};
 pub use members::read_members;
@@ -76,8 +76,8 @@ pub use permissions::{NodeKind, SubjectPermissions};
 pub use records::RecordReadError;
 pub use seals::SealQueue;
 pub use server_config::server_config;
-pub use site::{ClusterSite, SiteError, SiteRequest, prepare_site};
+pub use site::{ClusterSite, SiteError, SitePlan, SiteRequest, plan_site, prepare_site};
 pub use stored_seals::{SealReadError, StoredSeal, read_seals, sealed_nodes};
-pub use streams::{AppliedStream, ClusterStream, StreamSetupError, apply_streams};
+pub use streams::{AppliedStream, ClusterStream, StreamSetupError, apply_streams, plan_streams};
 pub use subjects::{ClusterSubject, ClusterSubjects, SubjectError};
 pub use view::{ClusterStanding, ClusterView};

@@ -9,7 +9,7 @@
 //! ```
 use crate::{
     authority::{CertificateError, CertificateFiles, ClusterAuthority},
-    files::{self, SiteFileError},
+    files::{self, PlannedFiles, SiteFileAccess, SiteFileChange, SiteFileError, WrittenFiles},
     keys::{NodeKey, NodeKeyError, is_public_key},
     permissions::NodeKind,
     server_config::{MAX_PORT, server_config},
@@ -169,6 +169,15 @@ pub struct SiteRequest {
     pub deployers: Vec<NodeName>,
 }
 
+/// Result of a dry run of `peal cluster init`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SitePlan {
+    /// Cluster as it would be. Keys that would be made are others then.
+    pub site: ClusterSite,
+    /// Files that would change, in the order of their paths.
+    pub changes: Vec<SiteFileChange>,
+}
+
 /// Cluster with its files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterSite {
@@ -315,37 +324,42 @@ impl ClusterSite {
     /// Makes the certificates of these NATS servers, unless they are there.
     fn certify(
         &self,
+        files: &mut dyn SiteFileAccess,
         authority: &ClusterAuthority,
         servers: &[NatsAddress],
     ) -> Result<(), SiteError> {
         for server in servers {
             let directory = self.server_directory(server);
-            files::create_directory(&directory)?;
+            files.create_directory(&directory)?;
             let pair = CertificateFiles::named(&directory, SERVER_CERTIFICATE);
-            authority.certify(server.host(), &pair)?;
+            authority.certify(files, server.host(), &pair)?;
         }
         Ok(())
     }
 
     /// Writes what is made of the description: configurations, sections, copies of the certificate.
-    fn write(&self, authority: &ClusterAuthority) -> Result<(), SiteError> {
-        let certificate = authority.certificate()?;
+    fn write(
+        &self,
+        files: &mut dyn SiteFileAccess,
+        authority: &ClusterAuthority,
+    ) -> Result<(), SiteError> {
+        let certificate = authority.certificate(files)?;
         for server in &self.servers {
             let directory = self.server_directory(server);
-            files::create_directory(&directory)?;
-            files::replace(&directory.join("ca.pem"), &certificate)?;
-            files::replace(&directory.join(SERVER_CONFIG), &server_config(self, server))?;
+            files.create_directory(&directory)?;
+            files.replace(&directory.join("ca.pem"), &certificate)?;
+            files.replace(&directory.join(SERVER_CONFIG), &server_config(self, server))?;
         }
         for node in self.nodes.keys() {
             let directory = self.node_directory(node);
             // The files of a node may have been moved there.
-            if directory.join("node.seed").exists() {
-                files::replace(&directory.join("ca.pem"), &certificate)?;
+            if files.contains(&directory.join("node.seed")) {
+                files.replace(&directory.join("ca.pem"), &certificate)?;
                 let text = format!(
                     "# For the site's file of node {node}, with node.seed and ca.pem in the directory {INSTALLED} beside it.\n{}",
                     self.section(node, Path::new(INSTALLED))
                 );
-                files::replace(&directory.join(DESCRIPTION), &text)?;
+                files.replace(&directory.join(DESCRIPTION), &text)?;
             }
         }
         Ok(())
@@ -359,6 +373,26 @@ impl ClusterSite {
 /// Fails for a request that leaves the cluster without a name, NATS server or node, and for files that
 /// do not belong together. Nothing is written in the first case, and no description in the second.
 pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
+    make_site(request, &mut WrittenFiles)
+}
+
+/// Finds the files that [`prepare_site`] would create or replace, and writes none.
+///
+/// # Errors
+///
+/// Fails for the requests and files for which [`prepare_site`] fails, except for those that cannot be
+/// written.
+pub fn plan_site(request: &SiteRequest) -> Result<SitePlan, SiteError> {
+    let mut files = PlannedFiles::default();
+    let site = make_site(request, &mut files)?;
+    let changes = files.into_changes();
+    Ok(SitePlan { site, changes })
+}
+
+fn make_site(
+    request: &SiteRequest,
+    files: &mut dyn SiteFileAccess,
+) -> Result<ClusterSite, SiteError> {
     let directory = &request.directory;
     let found = ClusterSite::find(directory)?;
     let name = match (&found, &request.name) {
@@ -402,9 +436,10 @@ pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
     }
     // A node whose line was deleted deploys nothing either.
     deployers.retain(|node| is_node(&node));
-    files::create_directory(directory)?;
-    let authority = ClusterAuthority::open(directory, &name)?;
+    files.create_directory(directory)?;
+    let authority = ClusterAuthority::open(files, directory, &name)?;
     let administrator = public_key(
+        files,
         "administrator",
         &administrator_seed(directory),
         administrator,
@@ -413,9 +448,9 @@ pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
         let own = node_directory(directory, node);
         let known = nodes.get(node).cloned();
         if known.is_none() {
-            files::create_directory(&own)?;
+            files.create_directory(&own)?;
         }
-        let key = public_key(node.as_str(), &own.join("node.seed"), known)?;
+        let key = public_key(files, node.as_str(), &own.join("node.seed"), known)?;
         nodes.insert(node.clone(), key);
     }
     let site = ClusterSite {
@@ -427,19 +462,25 @@ pub fn prepare_site(request: &SiteRequest) -> Result<ClusterSite, SiteError> {
         deployers,
     };
     // The certificates of the others may have been moved to their machines.
-    site.certify(&authority, &request.servers)?;
-    files::replace(&directory.join(DESCRIPTION), &site.description()?)?;
-    site.write(&authority)?;
+    site.certify(files, &authority, &request.servers)?;
+    files.replace(&directory.join(DESCRIPTION), &site.description()?)?;
+    site.write(files, &authority)?;
     Ok(site)
 }
 
 /// Returns the public key of an owner, whose seed is created if there is neither a key nor a seed. The
 /// seed of a known key may have been moved elsewhere.
-fn public_key(owner: &str, seed: &Path, known: Option<String>) -> Result<String, SiteError> {
+fn public_key(
+    files: &mut dyn SiteFileAccess,
+    owner: &str,
+    seed: &Path,
+    known: Option<String>,
+) -> Result<String, SiteError> {
     match known {
+        // On disk: a key that a dry run has made is known, and its seed is nowhere.
         Some(known) if !seed.exists() => Ok(known),
         known => {
-            let found = NodeKey::read_or_create(seed)?.public();
+            let found = NodeKey::read_or_create(files, seed)?.public();
             match known {
                 Some(expected) if expected != found => Err(SiteError::OtherKey {
                     path: seed.to_owned(),

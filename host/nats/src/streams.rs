@@ -11,10 +11,13 @@ use async_nats::{
     jetstream::{
         self, ErrorCode,
         context::{CreateStreamErrorKind, GetStreamErrorKind},
-        stream::{Config, DiscardPolicy, Republish, RetentionPolicy, StorageType},
+        stream::{Config, DiscardPolicy, Republish, RetentionPolicy, StorageType, Stream},
     },
 };
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt::Display,
+    time::{Duration, SystemTime},
+};
 use thiserror::Error;
 
 /// Latest messages of each node that the stream of members keeps: a node cannot remove what others
@@ -197,7 +200,7 @@ pub enum StreamSetupError {
     },
 }
 
-/// Result of setting up one stream.
+/// Result of setting up one stream, or result that it would have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AppliedStream {
     /// The stream was created.
@@ -232,29 +235,51 @@ pub async fn apply_streams(site: &ClusterSite) -> Result<Vec<AppliedStream>, Str
     Ok(applied)
 }
 
-/// Creates the consumer of the stream of members, or checks the settings of the one that exists.
-async fn apply_consumer(
+/// Checks the streams of a cluster, and returns what [`apply_streams`] would do.
+///
+/// # Errors
+///
+/// Fails without a connection, without JetStream, and for a stream that has other settings.
+pub async fn plan_streams(site: &ClusterSite) -> Result<Vec<AppliedStream>, StreamSetupError> {
+    let client = administrator(site).await?;
+    let subjects = ClusterSubjects::new(site.name.clone());
+    let mut planned = Vec::new();
+    for stream in ClusterStream::ALL {
+        let config = stream.config(&subjects, site.replicas());
+        let found = find(&client, &config).await?;
+        let name = config.name;
+        let plan = match found {
+            FoundStream::Missing => AppliedStream::Created(name),
+            FoundStream::OtherReplicas => AppliedStream::Replicated(name),
+            FoundStream::Fit => AppliedStream::Kept(name),
+        };
+        let has_consumer = stream == ClusterStream::Members && found != FoundStream::Missing;
+        if !has_consumer {
+            planned.push(plan);
+            continue;
+        }
+        let lacking = stream_without_consumer(&client, &subjects).await?;
+        planned.push(match (lacking, plan) {
+            (Some(_), AppliedStream::Kept(name)) => AppliedStream::Completed(name),
+            (_, plan) => plan,
+        });
+    }
+    Ok(planned)
+}
+
+/// Checks the consumer of the stream of members. Returns the stream if it has none.
+async fn stream_without_consumer(
     client: &Client,
     subjects: &ClusterSubjects,
-    applied: AppliedStream,
-) -> Result<AppliedStream, StreamSetupError> {
+) -> Result<Option<Stream<()>>, StreamSetupError> {
     let name = subjects.stream_name(ClusterStream::Members);
-    let failed = |reason: String| StreamSetupError::Request {
-        stream: name.clone(),
-        reason,
-    };
     let context = jetstream::new(client.clone());
     let stream = context.get_stream_no_info(&name).await;
-    let stream = stream.map_err(|error| failed(error.to_string()))?;
-    match sequenced::find(&stream, subjects).await.map_err(failed)? {
-        FoundConsumer::Fit => Ok(applied),
-        FoundConsumer::Missing => {
-            sequenced::create(&stream, subjects).await.map_err(failed)?;
-            Ok(match applied {
-                AppliedStream::Kept(name) => AppliedStream::Completed(name),
-                other => other,
-            })
-        }
+    let stream = stream.map_err(|error| failed(&name, &error))?;
+    let found = sequenced::find(&stream, subjects).await;
+    match found.map_err(|reason| failed(&name, &reason))? {
+        FoundConsumer::Fit => Ok(None),
+        FoundConsumer::Missing => Ok(Some(stream)),
         FoundConsumer::Differs(difference) => Err(StreamSetupError::ConsumerDiffers {
             stream: name,
             consumer: SEQUENCED.to_owned(),
@@ -263,43 +288,83 @@ async fn apply_consumer(
     }
 }
 
+/// Creates the consumer of the stream of members, or checks the settings of the one that exists.
+async fn apply_consumer(
+    client: &Client,
+    subjects: &ClusterSubjects,
+    applied: AppliedStream,
+) -> Result<AppliedStream, StreamSetupError> {
+    let Some(stream) = stream_without_consumer(client, subjects).await? else {
+        return Ok(applied);
+    };
+    let created = sequenced::create(&stream, subjects).await;
+    let name = subjects.stream_name(ClusterStream::Members);
+    created.map_err(|reason| failed(&name, &reason))?;
+    Ok(match applied {
+        AppliedStream::Kept(name) => AppliedStream::Completed(name),
+        other => other,
+    })
+}
+
+/// Stream as it was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FoundStream {
+    Fit,
+    /// The number of NATS servers that store it is another one.
+    OtherReplicas,
+    Missing,
+}
+
+/// Looks for a stream, and checks its settings.
+async fn find(client: &Client, config: &Config) -> Result<FoundStream, StreamSetupError> {
+    let context = jetstream::new(client.clone());
+    let stream = &config.name;
+    let error = match context.get_stream(stream).await {
+        Ok(found) => {
+            let found = &found.cached_info().config;
+            return match difference(found, config) {
+                Some(difference) => Err(StreamSetupError::Differs {
+                    stream: stream.clone(),
+                    difference,
+                }),
+                None if found.num_replicas == config.num_replicas => Ok(FoundStream::Fit),
+                None => Ok(FoundStream::OtherReplicas),
+            };
+        }
+        Err(error) => error,
+    };
+    match error.kind() {
+        GetStreamErrorKind::JetStream(refusal)
+            if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+        {
+            Ok(FoundStream::Missing)
+        }
+        kind if lacks_jetstream(&kind, &error) => Err(StreamSetupError::NoJetStream),
+        _ => Err(failed(stream, &error)),
+    }
+}
+
 async fn apply(client: &Client, config: Config) -> Result<AppliedStream, StreamSetupError> {
     let context = jetstream::new(client.clone());
     let stream = config.name.clone();
-    let failed = |reason: String| StreamSetupError::Request {
-        stream: stream.clone(),
-        reason,
-    };
-    match context.get_stream(&stream).await {
-        Ok(found) => {
-            let found = &found.cached_info().config;
-            if let Some(difference) = difference(found, &config) {
-                return Err(StreamSetupError::Differs { stream, difference });
-            }
-            if found.num_replicas == config.num_replicas {
-                return Ok(AppliedStream::Kept(stream));
-            }
-            context
-                .update_stream(&config)
-                .await
-                .map_err(|error| failed(error.to_string()))?;
-            Ok(AppliedStream::Replicated(stream))
-        }
-        Err(error) => match error.kind() {
-            GetStreamErrorKind::JetStream(refusal)
-                if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND =>
-            {
-                match context.create_stream(config).await {
-                    Ok(_) => Ok(AppliedStream::Created(stream)),
-                    Err(error) if is_without_jetstream(&error.kind()) => {
-                        Err(StreamSetupError::NoJetStream)
-                    }
-                    Err(error) => Err(failed(error.to_string())),
-                }
-            }
-            kind if lacks_jetstream(&kind, &error) => Err(StreamSetupError::NoJetStream),
-            _ => Err(failed(error.to_string())),
+    match find(client, &config).await? {
+        FoundStream::Fit => Ok(AppliedStream::Kept(stream)),
+        FoundStream::OtherReplicas => match context.update_stream(&config).await {
+            Ok(_) => Ok(AppliedStream::Replicated(stream)),
+            Err(error) => Err(failed(&stream, &error)),
         },
+        FoundStream::Missing => match context.create_stream(config).await {
+            Ok(_) => Ok(AppliedStream::Created(stream)),
+            Err(error) if is_without_jetstream(&error.kind()) => Err(StreamSetupError::NoJetStream),
+            Err(error) => Err(failed(&stream, &error)),
+        },
+    }
+}
+
+fn failed(stream: &str, reason: &dyn Display) -> StreamSetupError {
+    StreamSetupError::Request {
+        stream: stream.to_owned(),
+        reason: reason.to_string(),
     }
 }
 

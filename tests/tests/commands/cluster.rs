@@ -2,6 +2,7 @@
 use super::event::{Watch, event, raise};
 use peal_needs::needs;
 use peal_tests::{
+    Done,
     daemon::{Daemon, Place},
     finish,
     nats_site::{NatsSite, free_port, nats_server},
@@ -9,10 +10,12 @@ use peal_tests::{
 };
 use serde_json::{Value, json};
 use std::{
+    collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::SystemTime,
 };
 use tempfile::TempDir;
 
@@ -58,6 +61,137 @@ fn cluster_files_are_made_and_nodes_added() {
         let told = init(&args).expect_status(2).stderr;
         assert!(told.contains(says), "{told}");
     }
+}
+
+/// Returns the files below a directory, with the time of their last change.
+fn files(directory: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let metadata = fs::metadata(&path).unwrap();
+        if metadata.is_dir() {
+            found.extend(files(&path));
+        }
+        found.insert(path, metadata.modified().unwrap());
+    }
+    found
+}
+
+const NOTHING: &str = "peal: dry run: nothing was changed\n";
+
+#[needs(prepared)]
+#[test]
+fn dry_cluster_init_names_files_and_writes_none() {
+    let dir = TempDir::new().unwrap();
+    let init = |args: &[&str]| run(cluster("init", dir.path()).args(args));
+    let address = "tls://127.0.0.1:4222";
+    let new = ["--name", "site", "--server", address, "--node", "n1"];
+    let dry = init(&[&new[..], &["--apply", "--dry-run"]].concat()).expect_status(0);
+    let written = [
+        "administrator.seed",
+        "ca.key",
+        "ca.pem",
+        "cluster.toml",
+        "nodes/n1/ca.pem",
+        "nodes/n1/cluster.toml",
+        "nodes/n1/node.seed",
+        "servers/127.0.0.1-4222/ca.pem",
+        "servers/127.0.0.1-4222/nats-server.conf",
+        "servers/127.0.0.1-4222/server.key",
+        "servers/127.0.0.1-4222/server.pem",
+    ];
+    let mut expected: Vec<String> = written
+        .map(|file| format!("would write peal-cluster/{file}"))
+        .into();
+    expected.extend(["MEMBERS", "SEALS", "MODULES", "OBJECTS"].map(|stream| {
+        format!(
+            "would create stream PEAL_site_{stream}, once the NATS servers run with these files"
+        )
+    }));
+    assert_eq!(dry.stdout.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(dry.stderr, NOTHING);
+    assert!(files(dir.path()).is_empty());
+    init(&new).expect_status(0);
+    let before = files(dir.path());
+    let same = init(&[&new[..], &["--dry-run"]].concat()).expect_status(0);
+    assert_eq!(
+        same.stdout,
+        "would change no file: all are as they should be\n"
+    );
+    let more = init(&["--node", "n2", "--dry-run"]).expect_status(0);
+    assert_eq!(
+        more.stdout,
+        "would replace peal-cluster/cluster.toml\n\
+         would write peal-cluster/nodes/n2/ca.pem\n\
+         would write peal-cluster/nodes/n2/cluster.toml\n\
+         would write peal-cluster/nodes/n2/node.seed\n\
+         would replace peal-cluster/servers/127.0.0.1-4222/nats-server.conf\n"
+    );
+    // What the command would refuse is refused.
+    for (args, says) in [
+        (
+            ["--name", "other"],
+            "peal-cluster holds cluster site, not other",
+        ),
+        (["--server", "tls://127.0.0.1:4223"], "2 NATS servers"),
+        (["--deployer", "n9"], "has no node n9"),
+    ] {
+        let refused = init(&[&args[..], &["--dry-run"]].concat()).expect_status(125);
+        assert!(refused.stderr.contains(says), "{refused:?}");
+    }
+    assert_eq!(files(dir.path()), before);
+}
+
+/// Says what `peal cluster init --apply` would do to a cluster.
+fn dry_apply(site: &NatsSite, args: &[&str]) -> Done {
+    run(site.init().args(["--apply", "--dry-run"]).args(args))
+}
+
+/// Returns what is said of all streams.
+fn of_streams(said: impl Fn(&str) -> String) -> String {
+    let streams = ["MEMBERS", "SEALS", "MODULES", "OBJECTS"];
+    let lines = streams.map(|stream| said(&format!("PEAL_site_{stream}")) + "\n");
+    lines.concat()
+}
+
+#[needs(prepared, nats)]
+#[test]
+fn dry_cluster_init_names_missing_streams_and_makes_none() {
+    let mut site = NatsSite::start(&["n1"]);
+    let changed = |site: &NatsSite| {
+        let mut found = files(&site.directory());
+        // NATS servers write their own.
+        found.retain(|path, _| path.iter().all(|part| part != "servers"));
+        found
+    };
+    let before = changed(&site);
+    let kept = of_streams(|stream| format!("stream {stream} is as it should be"));
+    let whole = dry_apply(&site, &[]).expect_status(0);
+    assert_eq!((&whole.stdout, whole.stderr.as_str()), (&kept, NOTHING));
+    let more = dry_apply(&site, &["--node", "n2"]).expect_status(0).stdout;
+    assert!(
+        more.contains("/nodes/n2/node.seed\n") && more.ends_with(&kept),
+        "{more}"
+    );
+    assert_eq!(changed(&site), before);
+    site.kill();
+    dry_apply(&site, &[]).expect_status(125);
+    site.wipe();
+    site.start_again();
+    until("JetStream answers", || {
+        dry_apply(&site, &[]).status == Some(0)
+    });
+    // A second time, since the first has made none.
+    let told = dry_apply(&site, &[]).expect_status(0).stdout;
+    assert_eq!(
+        told,
+        of_streams(|stream| format!("would create stream {stream}"))
+    );
+    let applied = run(site.init().arg("--apply")).expect_status(0).stdout;
+    assert_eq!(
+        applied,
+        of_streams(|stream| format!("stream {stream} is created"))
+    );
 }
 
 #[needs(prepared)]

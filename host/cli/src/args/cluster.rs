@@ -1,5 +1,5 @@
 //! Command lines of `peal cluster`.
-use super::{ConfigArgs, ListFormats, OutputArgs};
+use super::{ConfigArgs, DryRunArgs, ListFormats, OutputArgs};
 use clap::{Args as ClapArgs, Subcommand};
 use peal_config::{NatsAddress, NatsAddressError};
 use peal_model::{ClusterName, ClusterNameError, NodeName};
@@ -12,6 +12,7 @@ some. Keys are never overwritten. Files that were moved to their nodes are not m
 
 Examples:
   peal cluster init --name site --server tls://nats1.example.org --node n1 --node n2 --deployer n1
+  peal cluster init --dry-run --node n3 # says which files would change
   peal cluster init --apply             # once the NATS servers run: creates the streams
   peal cluster init --node n3           # then give the NATS servers their new nats-server.conf";
 
@@ -101,6 +102,9 @@ pub struct ClusterInit {
     /// Create the streams on the running NATS servers, or check them
     #[arg(long)]
     pub apply: bool,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal cluster dev`.

@@ -4,7 +4,7 @@ use async_nats::jetstream;
 use peal_config::NatsAddress;
 use peal_nats::{
     AppliedStream, ClusterAccess, LinkError, NatsLink, ServerProblem, SiteRequest,
-    StreamSetupError, apply_streams, check_server,
+    StreamSetupError, apply_streams, check_server, plan_streams,
 };
 use peal_needs::needs;
 use std::{fs, time::Instant};
@@ -114,7 +114,9 @@ async fn missing_and_different_streams_are_named() {
         stream: stream.to_owned(),
     };
     assert_eq!(problems(&running).await, STREAMS.map(missing));
-    apply_streams(&running.site).await.unwrap();
+    let planned = plan_streams(&running.site).await.unwrap();
+    assert_eq!(problems(&running).await, STREAMS.map(missing));
+    assert_eq!(apply_streams(&running.site).await.unwrap(), planned);
     assert_eq!(problems(&running).await, []);
     // The second node has every permission here.
     let b = running.link("b").await;
@@ -132,6 +134,8 @@ async fn missing_and_different_streams_are_named() {
         error.starts_with("stream PEAL_site_MEMBERS has allow_direct = true"),
         "{error}"
     );
+    let planned = plan_streams(&running.site).await.unwrap_err().to_string();
+    assert_eq!(planned, error);
 }
 
 #[needs(nats)]
@@ -153,7 +157,9 @@ async fn missing_and_different_consumer_is_named_and_made() {
         consumer: "sequenced".to_owned(),
     };
     assert_eq!(problems(&running).await, [expected]);
+    let planned = plan_streams(&running.site).await.unwrap();
     let applied = apply_streams(&running.site).await.unwrap();
+    assert_eq!(planned, applied);
     let completed = AppliedStream::Completed("PEAL_site_MEMBERS".to_owned());
     assert_eq!(applied.first(), Some(&completed));
     assert_eq!(problems(&running).await, []);

@@ -1,7 +1,10 @@
 //! Files of a cluster: what is made, what stays, and which requests are refused.
 use crate::support::{node, prepared};
 use peal_config::{ConfigSources, NatsAddress};
-use peal_nats::{ClusterAccess, ClusterSite, NodeKey, SiteError, SiteRequest, prepare_site};
+use peal_nats::{
+    ClusterAccess, ClusterSite, NodeKey, SiteError, SiteFileChange, SiteRequest, plan_site,
+    prepare_site,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -166,6 +169,53 @@ fn later_request_adds_node_and_keeps_every_key() {
     let users = config(&more)["accounts"]["PEAL"]["users"].take();
     assert_eq!(users.as_array().unwrap().len(), 4);
     assert_eq!(users[3]["nkey"], key.as_str());
+}
+
+#[test]
+fn plan_names_the_files_that_a_request_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = dir.path().join("site");
+    let first = SiteRequest {
+        name: Some("site".parse().unwrap()),
+        servers: vec![server(SERVER)],
+        nodes: vec![node("a"), node("a")],
+        ..request(&directory)
+    };
+    let more = SiteRequest {
+        nodes: vec![node("b")],
+        deployers: vec![node("b")],
+        ..request(&directory)
+    };
+    let servers = SiteRequest {
+        servers: [1, 2]
+            .map(|n| server(&format!("tls://nats{n}{n}.example.org")))
+            .into(),
+        ..request(&directory)
+    };
+    let mut before = Vec::new();
+    for request in [&first, &more, &more, &servers] {
+        let planned = plan_site(request).unwrap();
+        let found = directory.exists().then(|| files(&directory));
+        assert_eq!(found.unwrap_or_default(), before);
+        let made = prepare_site(request).unwrap();
+        let after = files(&directory);
+        let change =
+            |(path, text): &(PathBuf, String)| match before.iter().find(|(old, _)| old == path) {
+                None => Some(SiteFileChange::Created(path.clone())),
+                Some((_, old)) if old != text => Some(SiteFileChange::Replaced(path.clone())),
+                Some(_) => None,
+            };
+        let changes: Vec<_> = after.iter().filter_map(change).collect();
+        assert_eq!(planned.changes, changes);
+        assert_eq!(planned.site.servers, made.servers);
+        assert!(planned.site.nodes.keys().eq(made.nodes.keys()));
+        before = after;
+    }
+    // Files that do not belong together are refused in both.
+    fs::remove_file(directory.join("ca.pem")).unwrap();
+    let error = plan_site(&more).unwrap_err().to_string();
+    assert!(error.contains("ca.key is there and"), "{error}");
+    assert_eq!(prepare_site(&more).unwrap_err().to_string(), error);
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! `peal cluster init`: makes the files of a cluster, and sets up its streams.
+mod dry_run;
+
 use crate::{args::ClusterInit, node, output};
 use anyhow::Result;
 use peal_model::counted;
@@ -14,20 +16,37 @@ pub fn init(args: ClusterInit) -> Result<ExitCode> {
         server,
         dir,
         apply,
+        dry_run,
     } = args;
+    let is_dry = dry_run.dry_run;
     let asks_nothing =
         name.is_none() && node.is_empty() && deployer.is_empty() && server.is_empty();
+    if apply && asks_nothing && is_dry {
+        dry_run::streams(&ClusterSite::read(&dir)?)?;
+        return Ok(dry_run::end());
+    }
     if apply && asks_nothing {
         print_streams(&ClusterSite::read(&dir)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let site = prepare_site(&SiteRequest {
+    let request = SiteRequest {
         directory: dir,
         name,
         servers: server,
         nodes: node,
         deployers: deployer,
-    })?;
+    };
+    if is_dry {
+        let site = dry_run::files(&request)?;
+        // No NATS server knows the administrator of a cluster whose files do not exist.
+        match ClusterSite::read(&request.directory) {
+            Ok(_) if apply => dry_run::streams(&site)?,
+            Err(_) if apply => dry_run::new_streams(&site)?,
+            Ok(_) | Err(_) => {}
+        }
+        return Ok(dry_run::end());
+    }
+    let site = prepare_site(&request)?;
     print_steps(&site)?;
     if apply {
         print_streams(&site)?;
