@@ -7,7 +7,7 @@ use crate::{
 use oci_client::{
     Client, Reference, RegistryOperation,
     client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol},
-    errors::OciDistributionError,
+    errors::{OciDistributionError, OciErrorCode},
     secrets::RegistryAuth,
 };
 use peal_config::{ArtifactReference, Registry};
@@ -127,6 +127,20 @@ impl RegistryClient {
             .await
     }
 
+    /// Checks as far as possible without a push that the registry accepts one. Returns the digest of the
+    /// manifest that the tag names now; `None` for a new tag.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the registry cannot be asked, or refuses.
+    pub async fn check_push(
+        &self,
+        reference: &ArtifactReference,
+    ) -> Result<Option<String>, RegistryError> {
+        self.in_time(reference, self.check_push_slowly(reference))
+            .await
+    }
+
     async fn in_time<T>(
         &self,
         reference: &ArtifactReference,
@@ -195,6 +209,25 @@ impl RegistryClient {
         })
     }
 
+    async fn check_push_slowly(
+        &self,
+        reference: &ArtifactReference,
+    ) -> Result<Option<String>, RegistryError> {
+        let failed = |error: OciDistributionError| failed(reference, &error);
+        let name = name(reference);
+        let auth = self.credentials(reference)?;
+        // A registry with tokens gives this one to those who may push.
+        self.client
+            .auth(&name, &auth, RegistryOperation::Push)
+            .await
+            .map_err(failed)?;
+        match self.client.fetch_manifest_digest(&name, &auth).await {
+            Ok(digest) => Ok(Some(plain(&digest))),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     async fn push_slowly(
         &self,
         reference: &ArtifactReference,
@@ -256,6 +289,25 @@ fn name(reference: &ArtifactReference) -> Reference {
     match (reference.digest_text(), &reference.tag) {
         (Some(digest), _) => Reference::with_digest(registry, repository, digest),
         (None, tag) => Reference::with_tag(registry, repository, tag.clone().unwrap_or_default()),
+    }
+}
+
+/// Returns true if the registry has no artefact of this name.
+fn is_missing(error: &OciDistributionError) -> bool {
+    match error {
+        OciDistributionError::ImageManifestNotFoundError(_)
+        | OciDistributionError::ServerError { code: 404, .. } => true,
+        OciDistributionError::RegistryError { envelope, .. } => {
+            envelope.errors.iter().any(|error| {
+                matches!(
+                    error.code,
+                    OciErrorCode::ManifestUnknown
+                        | OciErrorCode::NameUnknown
+                        | OciErrorCode::NotFound
+                )
+            })
+        }
+        _ => false,
     }
 }
 

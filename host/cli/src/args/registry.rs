@@ -1,5 +1,5 @@
 //! Command lines of `peal module push` and `pull`.
-use super::ConfigArgs;
+use super::{ConfigArgs, DryRunArgs};
 use clap::Args as ClapArgs;
 use peal_config::ArtifactReference;
 use std::path::PathBuf;
@@ -9,6 +9,8 @@ The signature is taken from FILE.wasm.minisig, so sign first. Registries are ask
 registry.ca names the certificates of a registry of the site. User names and passwords come from
 registry.credentials or, without it, from config.json in $DOCKER_CONFIG or ~/.docker, where
 `docker login` and `wkg` have them.
+
+With --dry-run the artefact is made and the registry is asked for the tag; nothing is uploaded.
 
 Examples:
   peal module sign --key site.key --module quota --version 1.2.0 quota.wasm
@@ -22,7 +24,8 @@ Then, in the configuration of a server, with the printed name:
 
 pub const PULL_HELP: &str = "\
 Without a digest, the registry chooses what a tag names. The command prints the name with its
-digest, by which a [[module]] pins it.
+digest, by which a [[module]] pins it. With --dry-run the artefact is fetched and verified, also by
+modules.trusted_keys, and nothing is written.
 
 Examples:
   peal module pull oci://registry.example/site/quota:1.2.0   # writes quota.wasm, quota.wasm.minisig
@@ -52,6 +55,9 @@ pub struct Push {
     /// Configuration with the settings of registries.
     #[command(flatten)]
     pub config: ConfigArgs,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }
 
 /// `peal module pull`.
@@ -70,4 +76,7 @@ pub struct Pull {
     /// Configuration with the settings of registries.
     #[command(flatten)]
     pub config: ConfigArgs,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
 }

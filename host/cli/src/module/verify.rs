@@ -1,7 +1,7 @@
 //! `peal module verify`: checks the signature of a component.
 use crate::{args::Verify, config};
 use anyhow::{Context, Result, bail};
-use peal_config::{Keyword, ModuleOwner, TrustedKey};
+use peal_config::{Keyword, ModuleOwner, Modules, TrustedKey};
 use peal_modules::{Signature, SignatureError, Signer};
 use std::{fs, io::Write, process::ExitCode};
 
@@ -47,15 +47,14 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
 /// Returns the trusted keys, with a description of each.
 fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
     if args.key.is_empty() {
-        let rules = config::load_sections(args.config.clone(), &["modules"])?.modules;
-        let of = |owner: ModuleOwner| {
-            let trust = format!("trusted here for modules of {:?}", owner.name());
-            rules
-                .keys_of(owner)
-                .map(move |key| (key.clone(), trust.clone()))
-                .collect::<Vec<_>>()
-        };
-        let keys: Vec<_> = ModuleOwner::ALL.iter().copied().flat_map(of).collect();
+        let config = config::load_sections(args.config.clone(), &["modules"])?;
+        let keys: Vec<_> = trusted_keys(&config.modules)
+            .into_iter()
+            .map(|(key, owner)| {
+                let trust = format!("trusted here for modules of {:?}", owner.name());
+                (key, trust)
+            })
+            .collect();
         if keys.is_empty() {
             bail!("no key is trusted here: name one by --key, or set modules.trusted_keys");
         }
@@ -65,6 +64,15 @@ fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
         .iter()
         .map(|text| Ok((key(text)?, format!("that of --key {text}"))))
         .collect()
+}
+
+/// Returns the keys that a configuration trusts, each with the owner of modules for which it does.
+pub(super) fn trusted_keys(rules: &Modules) -> Vec<(TrustedKey, ModuleOwner)> {
+    let of = |owner: ModuleOwner| {
+        let keys = rules.keys_of(owner);
+        keys.map(move |key| (key.clone(), owner))
+    };
+    ModuleOwner::ALL.iter().copied().flat_map(of).collect()
 }
 
 /// Parses a public key, or reads it from a file.

@@ -103,6 +103,12 @@ impl LyingRegistry {
         self.pull_by(&pin, &[])
     }
 
+    /// Has `peal module pull --dry-run` fetch the artefact, with this digest.
+    pub fn pull_dry(&self, pin: Option<Digest>) -> Done {
+        let pin = pin.map(|pin| format!("@sha256:{pin}")).unwrap_or_default();
+        self.pull_by(&pin, &["--dry-run"])
+    }
+
     /// Has `peal module pull` fetch the artefact, with this setting.
     pub fn pull_with(&self, setting: &str) -> Done {
         self.pull_by("", &["--set", setting])

@@ -121,6 +121,156 @@ fn pushed_module_has_the_form_of_wkg_and_comes_back() {
     assert!(again.contains("choose another file by --file"), "{again}");
 }
 
+const NOTHING: &str = "peal: dry run: nothing was changed\n";
+
+#[needs(prepared, registry)]
+#[test]
+fn dry_push_tells_sizes_and_uploads_nothing() {
+    let registry = Registry::start();
+    let place = Place::new();
+    let (public, component) = signed(&place, &["--version", "1.0.0"]);
+    let name = registry.name("site/report:1.0.0");
+    let dry = |options: &[&str]| {
+        let mut push = peal([
+            "module",
+            "push",
+            "--dry-run",
+            "--set",
+            &registry.ca_setting(),
+        ]);
+        run(push.args(options).arg(&component).arg(&name))
+    };
+    let bytes = fs::read(&component).unwrap();
+    let told = dry(&[]).expect_status(0);
+    let expected = format!(
+        "would push {name}\nwould upload the component: {} bytes, sha256:{}\nwould upload the configuration: ",
+        bytes.len(),
+        peal_sandbox::Digest::of(&bytes)
+    );
+    assert!(told.stdout.starts_with(&expected), "{told:?}");
+    assert!(told.stdout.contains("\nthe tag would be new\n"), "{told:?}");
+    assert!(
+        told.stdout
+            .contains("which is not verified: no key is trusted here"),
+        "{told:?}"
+    );
+    assert_eq!(told.stderr, NOTHING);
+    assert_eq!(registry.repositories(), [""; 0]);
+    let pinned = push(&registry, &place, "1.0.0");
+    let (_, digest) = pinned.split_once('@').unwrap();
+    let trusted = format!("modules.trusted_keys=[{public:?}]");
+    let told = dry(&["--set", &trusted]).expect_status(0).stdout;
+    assert!(
+        told.contains(&format!("the tag would no longer name {digest}\n"))
+            && told.contains("which is trusted here for modules of site, user"),
+        "{told}"
+    );
+    // What a push would refuse is refused, and a signature of other bytes is found.
+    let mut other = bytes.clone();
+    // A section of another kind, called x.
+    other.extend([0, 2, 1, b'x']);
+    fs::write(&component, &other).unwrap();
+    let told = dry(&["--set", &trusted]).expect_status(0).stdout;
+    assert!(told.contains("is of other bytes"), "{told}");
+    fs::write(&component, "no component").unwrap();
+    dry(&[]).expect_status(125);
+    signed(&place, &["--version", "1.1.0"]);
+    let refused = dry(&[]).expect_status(125).stderr;
+    assert!(refused.contains("is signed as version 1.1.0"), "{refused}");
+    assert_eq!(registry.repositories(), ["site/report"]);
+    let copy = place.path("copy.wasm");
+    let mut pull = peal(["module", "pull", "--set", &registry.ca_setting(), "--file"]);
+    let pulled = run(pull.arg(&copy).arg(&name)).expect_status(0).stdout;
+    assert!(pulled.starts_with(&pinned), "{pulled}");
+}
+
+#[needs(prepared, registry)]
+#[test]
+fn dry_push_needs_the_credentials_of_a_push() {
+    let registry = Registry::with_password();
+    let place = Place::new();
+    let (_, component) = signed(&place, &["--version", "1.0.0"]);
+    let dry = || {
+        let mut push = peal([
+            "module",
+            "push",
+            "--dry-run",
+            "--set",
+            &registry.ca_setting(),
+        ]);
+        push.arg(&component).arg(registry.name("site/report:1.0.0"));
+        run(push.env("DOCKER_CONFIG", place.path(".")))
+    };
+    let anonymous = dry().expect_status(125).stderr;
+    assert!(anonymous.contains("registry.credentials"), "{anonymous}");
+    registry.write_credentials(&place.path("config.json"), USER, PASSWORD);
+    let told = dry().expect_status(0).stdout;
+    assert!(told.contains("the tag would be new"), "{told}");
+}
+
+#[needs(prepared, registry)]
+#[test]
+fn dry_pull_verifies_the_artefact_and_writes_nothing() {
+    let registry = Registry::start();
+    let place = Place::new();
+    let (public, component) = signed(&place, &["--version", "1.0.0"]);
+    let pinned = push(&registry, &place, "1.0.0");
+    let store = place.path("artifacts");
+    let setting = format!("registry.store_dir={}", store.display());
+    let pull = |options: &[&str]| {
+        let mut pull = peal(["module", "pull", "--set", &registry.ca_setting()]);
+        pull.args(["--set", &setting]).args(options);
+        run(pull.arg(registry.name("site/report:1.0.0")))
+    };
+    let file = place.path("copy.wasm");
+    let file = file.to_str().unwrap();
+    let size = fs::metadata(&component).unwrap().len();
+    let trusted = format!("modules.trusted_keys=[{public:?}]");
+    let told = pull(&["--dry-run", "--file", file, "--set", &trusted]).expect_status(0);
+    assert!(
+        told.stdout.starts_with(&format!(
+            "would pull {pinned}\nwould write {file}: {size} bytes\nwould write {file}.minisig: "
+        )) && told
+            .stdout
+            .contains("\norg.opencontainers.image.title: report\n")
+            && told
+                .stdout
+                .contains("which is trusted here for modules of site, user"),
+        "{told:?}"
+    );
+    assert_eq!(told.stderr, NOTHING);
+    let told = pull(&["--dry-run", "--file", file]).expect_status(0).stdout;
+    assert!(
+        told.contains("no key is trusted here (modules.trusted_keys)"),
+        "{told}"
+    );
+    assert!(!fs::exists(file).unwrap());
+    let blob = |digest: &str| format!("would write {}/blobs/sha256/{digest}: ", store.display());
+    let told = pull(&["--dry-run", "--store"]).expect_status(0).stdout;
+    let (_, digest) = pinned.split_once("@sha256:").unwrap();
+    let bytes = peal_sandbox::Digest::of(&fs::read(&component).unwrap());
+    assert!(
+        told.contains(&blob(&bytes.to_string())) && told.contains(&blob(digest)),
+        "{told}"
+    );
+    assert!(!store.exists());
+    // What is there stays, and is named.
+    let taken = component.to_str().unwrap();
+    let taken = pull(&["--dry-run", "--file", taken])
+        .expect_status(125)
+        .stderr;
+    assert!(taken.contains("choose another file by --file"), "{taken}");
+    pull(&["--store"]).expect_status(0);
+    let told = pull(&["--dry-run", "--store"]).expect_status(0).stdout;
+    assert!(
+        told.contains(&format!(
+            "would change nothing: {} has it\n",
+            store.display()
+        )),
+        "{told}"
+    );
+}
+
 #[needs(prepared, registry)]
 #[test]
 fn registry_with_passwords_and_unknown_authority_is_refused() {
@@ -457,6 +607,8 @@ fn artefacts_of_lying_registries_are_refused() {
             told.contains(why) && told.contains("127.0.0.1:"),
             "{what}: {told}"
         );
+        let dry = registry.pull_dry(pin).expect_status(125).stderr;
+        assert!(dry.contains(why), "{what}: {dry}");
         assert!(!registry.has_written(), "{what}");
     }
     // A component of a newer contract is one, and no server of this release loads it.

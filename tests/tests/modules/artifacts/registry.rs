@@ -110,6 +110,24 @@ impl Registry {
         fs::read(self.authority.file(&below)).unwrap()
     }
 
+    /// Returns the names of what it has stored, one directory deep in each.
+    pub fn repositories(&self) -> Vec<String> {
+        let below = |path: &Path| {
+            let found = fs::read_dir(path).into_iter().flatten();
+            let mut found: Vec<String> = found
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            found.sort();
+            found
+        };
+        let all = self.authority.file("blobs/docker/registry/v2/repositories");
+        let of = |first: String| {
+            let second = below(&all.join(&first)).into_iter();
+            second.map(move |second| format!("{first}/{second}"))
+        };
+        below(&all).into_iter().flat_map(of).collect()
+    }
+
     /// Writes a file of credentials as `docker login` does it.
     pub fn write_credentials(&self, path: &Path, user: &str, password: &str) {
         let auth = BASE64_STANDARD.encode(format!("{user}:{password}"));

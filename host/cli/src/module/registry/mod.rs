@@ -1,4 +1,6 @@
 //! `peal module push` and `pull`: modules as artefacts in registries.
+mod dry_run;
+
 use crate::{
     args::{Pull, Push},
     artifact_fetcher::{bound_memory, required_dir, user_settings},
@@ -43,17 +45,21 @@ pub fn push(args: &Push) -> Result<ExitCode> {
     };
     let annotations = annotations(args, tag, &found, signature.as_ref())?;
     let artefact = NewArtifact::new(component, &found, annotations)?;
-    let pinned = reference.with_digest(artefact.digest().0);
     let client = client(&config::load_sections(args.config.clone(), &["registry"])?)?;
-    node::as_tool(async move { Ok(client.push(reference, artefact).await?) })?;
+    let done = if args.dry_run.dry_run {
+        dry_run::push(args, &client, &artefact, signature.as_ref())?
+    } else {
+        let pinned = reference.with_digest(artefact.digest().0);
+        node::as_tool(async move { Ok(client.push(reference, artefact).await?) })?;
+        format!("{pinned}\n")
+    };
     if signature.is_none() {
         crate::print_line(&format!(
             "{} is not signed: servers that require signatures refuse it (`peal module sign`)",
             named()
         ));
     }
-    let mut out = crate::output::stdout();
-    writeln!(out, "{pinned}")?;
+    crate::output::print(&done)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -135,32 +141,50 @@ pub fn pull(args: &Pull) -> Result<ExitCode> {
     let found = peal_sandbox::inspect(&pulled.component)
         .with_context(|| format!("{reference} is not a component that Peal can load"))?;
     let pinned = reference.with_digest(pulled.digest.0);
-    let mut out = crate::output::stdout();
+    let is_dry = args.dry_run.dry_run;
     if args.store {
         let directory = required_dir(artifact_dir(&config))?;
+        if is_dry {
+            return dry_run::pull_into_store(args, &pulled, &directory);
+        }
         ArtifactStore::at(&directory).put(&pulled.manifest_bytes, &pulled.component)?;
-        writeln!(out, "{pinned} is in {}", directory.display())?;
+        crate::output::print(&format!("{pinned} is in {}\n", directory.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let file = args.file.clone().unwrap_or_else(|| usual_file(reference));
+    if is_dry {
+        return dry_run::pull(args, &pulled, &found, &file);
+    }
     write(&pulled, &file)?;
+    let mut out = crate::output::stdout();
     writeln!(out, "{pinned} is in {}", file.display())?;
-    let is_printed = |name: &&str| **name != *annotation::SIGNATURE;
+    write_annotations(&mut out, &pulled)?;
+    report_unloadable(&found, &format!("`peal module inspect {}`", file.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the annotations of an artefact, except for its signature.
+fn write_annotations(out: &mut impl Write, pulled: &PulledArtifact) -> Result<()> {
+    let is_printed = |name: &str| name != annotation::SIGNATURE;
     let told = pulled.manifest.annotations.iter();
-    for (name, text) in told.filter(|(name, _)| is_printed(&name.as_str())) {
+    for (name, text) in told.filter(|(name, _)| is_printed(name)) {
         writeln!(out, "{}: {}", crate::plain(name), crate::plain(text))?;
     }
+    Ok(())
+}
+
+/// Says on standard error if no server of this release loads a component. `inspect` is the command that
+/// explains it.
+fn report_unloadable(found: &Inspection, inspect: &str) {
     if let Some(mismatch) = found.contract_mismatch() {
         crate::print_line(&format!(
             "no server of this release loads it: the component {mismatch}"
         ));
     } else if found.roles.is_empty() || !found.unknown_imports.is_empty() {
         crate::print_line(&format!(
-            "no server of this release loads it: `peal module inspect {}` says why",
-            file.display()
+            "no server of this release loads it: {inspect} says why"
         ));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the file of an artefact if no other one is named: the last part of its name.
@@ -169,16 +193,18 @@ fn usual_file(reference: &ArtifactReference) -> PathBuf {
     PathBuf::from(format!("{name}.wasm"))
 }
 
+/// Returns the files of an artefact: its component and its signature.
+fn component_files<'a>(pulled: &'a PulledArtifact, file: &Path) -> Vec<(PathBuf, &'a [u8])> {
+    let text = pulled.manifest.annotations.get(annotation::SIGNATURE);
+    let signature = text.map(|text| (signature_place(file), text.as_bytes()));
+    let component = (file.to_owned(), pulled.component.as_slice());
+    std::iter::once(component).chain(signature).collect()
+}
+
 /// Writes a component and its signature. Changes no existing file: a server may watch it.
 fn write(pulled: &PulledArtifact, file: &Path) -> Result<()> {
-    let signature = signature_place(file);
-    let text = pulled.manifest.annotations.get(annotation::SIGNATURE);
-    let signature = text.map(|text| (&*signature, text.as_bytes()));
-    for (path, bytes) in [(file, pulled.component.as_slice())]
-        .into_iter()
-        .chain(signature)
-    {
-        let new = fs::File::create_new(path)
+    for (path, bytes) in component_files(pulled, file) {
+        let new = fs::File::create_new(&path)
             .with_context(|| format!("{}: choose another file by --file", path.display()));
         new?.write_all(bytes)
             .with_context(|| path.display().to_string())?;
