@@ -173,6 +173,70 @@ fn dry_control_names_procs_and_leaves_them() {
     assert_eq!(job.ask(&["ctl", "status"]).expect_status(0).stdout, "");
 }
 
+#[needs(prepared)]
+#[test]
+fn dry_log_names_channels_of_the_server_and_logs_nothing() {
+    let place = Place::new();
+    let (board, store) = (place.path("board.log"), place.path("store"));
+    let (file, record) = (guest("file"), guest("record"));
+    place.configure(&format!(
+        "[store]\npath = {store:?}\n[[sink]]\nname = \"board\"\nfile.path = {board:?}\n\
+         [[module]]\nname = \"board\"\npath = {file:?}\nchannels = [\"site.log.board\"]\nsinks = [\"board\"]\n\
+         grants = [\"sink\", \"clock\"]\nconfig = {{ sink = \"board\" }}\n\
+         [[module]]\nname = \"record\"\npath = {record:?}\nchannels = [\"job_record\"]\nsinks = [\"job-record\"]\n\
+         grants = [\"sink\", \"clock\"]\n"
+    ));
+    let daemon = place.start();
+    let log = |words: &[&str]| {
+        let mut log = daemon.verb(&[&["log"], words].concat());
+        log.env("PMIX_SYSTEM_TMPDIR", place.path(""))
+            .env_remove("PMIX_SERVER_URI");
+        run(&mut log)
+    };
+    let written = || fs::read_to_string(&board).unwrap_or_default();
+    let all = log(&["--dry-run"]).expect_status(0);
+    assert_eq!(
+        all.stdout,
+        "would log to site.log.board\nwould log to job_record\nlog.order and log.once of the server may change this\n"
+    );
+    assert_eq!(all.stderr, NOTHING);
+    let named = ["--dry-run", "--channel", "job_record", "--channel"];
+    let named = |more: &[&str]| log(&[&named[..], more].concat());
+    let once = named(&["site.log.board", "--once"]).expect_status(0).stdout;
+    assert_eq!(
+        once,
+        "would log to job_record\nwould log to site.log.board if all before it fail\n"
+    );
+    // The status is that of the request.
+    let partial = named(&["email", "-o", "json"]).expect_status(1);
+    let told: serde_json::Value = serde_json::from_str(&partial.stdout).unwrap();
+    assert_eq!(told["name"], "PMIX_ERR_PARTIAL_SUCCESS");
+    let channel = |place: usize| {
+        (
+            &told["channels"][place]["channel"],
+            &told["channels"][place]["would_be"],
+        )
+    };
+    assert_eq!(channel(0), (&"pmix.log.jrec".into(), &"written".into()));
+    assert_eq!(channel(1), (&"pmix.log.email".into(), &"missing".into()));
+    assert!(
+        partial
+            .stderr
+            .contains("would end with PMIX_ERR_PARTIAL_SUCCESS"),
+        "{partial:?}"
+    );
+    let refused = log(&["--dry-run", "--directive", "PMIX_LOG_ONCE:string=often"]).expect_status(1);
+    assert!(
+        refused
+            .stderr
+            .contains("pmix.log.once takes another type of value"),
+        "{refused:?}"
+    );
+    assert_eq!(written(), "");
+    log(&["--channel", "site.log.board", "half way"]).expect_status(0);
+    assert_eq!(written().lines().count(), 1, "{}", written());
+}
+
 /// Runs a command on a terminal, on which a line is typed.
 fn typed_on_terminal(command: &Command, typed: &str) -> Done {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Command line of `peal log`.
-use super::{FactFormats, OutputArgs, ToolArgs};
+use super::{DryRunArgs, FactFormats, OutputArgs, ToolArgs};
 use clap::Args as ClapArgs;
 use peal_config::words;
 use peal_core::log;
@@ -16,6 +16,7 @@ Examples:
   peal log --channel global_syslog --priority warning 'node17 is drained'
   peal log --channel email --mail-to ops@example.org --subject 'Nightly build' < report.txt
   peal log --channel local_syslog --channel email --once 'whichever works first'
+  peal log --dry-run --channel email --channel job_record   # which of them are there
   peal log --required job_record --channel stderr --data site.load=5 'half way'";
 
 /// `peal log`.
@@ -61,6 +62,9 @@ pub struct Log {
     /// Format of the output.
     #[command(flatten)]
     pub format: OutputArgs<FactFormats>,
+    /// Dry run.
+    #[command(flatten)]
+    pub dry_run: DryRunArgs,
     /// Message to log; default or -: standard input
     #[arg(value_name = "MESSAGE")]
     pub message: Option<String>,

@@ -1,11 +1,14 @@
 //! `peal log`: a log request to a running server, as a tool.
+mod dry_run;
+
 use crate::{
     args::{Log, OutputFormat},
     event, node, output, tool,
 };
 use anyhow::{Context, Result, bail};
+use dry_run::PlannedRequest;
 use peal_client::ClientError;
-use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, Status, Value, code, key};
+use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, LogRequest, Status, Value, code, key};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -30,10 +33,34 @@ struct Outcome {
 
 /// Sends the log request, and prints the result.
 pub fn run(mut args: Log) -> Result<ExitCode> {
-    let message = message(args.message.take())?;
+    let message = match args.message.take() {
+        // The channels do not depend on the text, so standard input is left alone.
+        None if args.dry_run.dry_run => String::new(),
+        given => message(given)?,
+    };
     let data = data(&args, &message)?;
     let directives = directives(&args);
-    let Log { server, format, .. } = args;
+    let Log {
+        server,
+        format,
+        dry_run,
+        ..
+    } = args;
+    if dry_run.dry_run {
+        let request = LogRequest {
+            source: None,
+            identity: None,
+            timestamp: None,
+            data,
+            directives,
+        };
+        let planned = PlannedRequest {
+            request,
+            named: [args.channels, args.required.clone()].concat(),
+            required: args.required,
+        };
+        return dry_run::run(server, planned, format.output);
+    }
     let (status, channels) = node::as_tool(async {
         let tool = tool::attach(event::tool_settings(server)?).await?;
         let answer = tool.log(&data, &directives).await;
