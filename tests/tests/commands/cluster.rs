@@ -232,12 +232,12 @@ fn server_with_half_a_cluster_does_not_start() {
 }
 
 /// Returns the state of a server, which may be in trouble.
-fn state(daemon: &Daemon) -> Value {
+pub fn state(daemon: &Daemon) -> Value {
     serde_json::from_str(&daemon.ask(&["status", "-o", "json"]).stdout).unwrap()
 }
 
 /// Waits until a server is a member of a cluster of this number of servers.
-fn await_member(daemon: &Daemon, servers: u64) {
+pub fn await_member(daemon: &Daemon, servers: u64) {
     until("the server is a member", || {
         let state = state(daemon);
         let place = &state["cluster"];

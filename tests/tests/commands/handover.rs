@@ -1,4 +1,5 @@
 //! `peal serve --continue`: another process goes on with a server, and nobody is cut off.
+use super::cluster::{await_member, state};
 use peal_client::{
     CleanupRequest, Client, ConstructOptions, Control, FileSign, MonitorRequest, RequestSelector,
 };
@@ -96,9 +97,8 @@ async fn clients_go_on_with_another_process() {
         let event = next(&mut heard).await;
         assert_eq!(event.code, NEWS);
     }
-    let listed = server.tell(&["job", "list", "-o", "json"]);
-    let jobs: serde_json::Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!(jobs[0]["connected"], 2, "{listed}");
+    let jobs = listed_jobs(&server);
+    assert_eq!(jobs[0]["connected"], 2, "{jobs}");
     first.finalize().await.unwrap();
     second.finalize().await.unwrap();
     server.tell(&["job", "deregister", "job"]);
@@ -157,11 +157,15 @@ async fn monitors_cleanups_and_ages_of_jobs_go_on() {
 
 /// Returns the time since the registration of the first job, in seconds.
 fn age_of_job(server: &Daemon) -> u64 {
-    let listed = server.tell(&["job", "list", "-o", "json"]);
-    let jobs: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let jobs = listed_jobs(server);
     jobs[0]["elapsed"]
         .as_u64()
-        .unwrap_or_else(|| panic!("{listed}"))
+        .unwrap_or_else(|| panic!("{jobs}"))
+}
+
+/// Returns what the server says of its jobs.
+fn listed_jobs(server: &Daemon) -> serde_json::Value {
+    serde_json::from_str(&server.tell(&["job", "list", "-o", "json"])).unwrap()
 }
 
 #[needs(prepared)]
@@ -379,8 +383,7 @@ fn handovers() -> usize {
 async fn handovers_under_load_lose_nothing() {
     let place = Place::new();
     let hosts = place.path("run/hosts.sock");
-    place.configure(&format!("[hosts]\nsocket = {hosts:?}\n"));
-    let mut server = place.start();
+    let mut server = server_for_launchers(&place);
     server.tell(&["job", "register", "watched", "-n", "1"]);
     let watched = server.client("watched", 0).await;
     let silence = Duration::from_secs(3600);
@@ -419,9 +422,7 @@ async fn handovers_under_load_lose_nothing() {
                 .spawn()
                 .unwrap();
             server = handed_over(&place, server);
-            let status = server.tell(&["status", "-o", "json"]);
-            let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-            pauses.push(status["continued"]["paused_ms"].as_u64().unwrap());
+            pauses.push(state(&server)["continued"]["paused_ms"].as_u64().unwrap());
             for printed in printed_by(groups) {
                 let is_member = printed.contains("its number is that of rank 0: yes");
                 assert!(is_member, "{printed}");
@@ -510,9 +511,7 @@ async fn jobs_of_launchers_over_nodes_go_on() {
 
 /// Returns the number of jobs.
 fn jobs(server: &Daemon) -> usize {
-    let listed = server.tell(&["job", "list", "-o", "json"]);
-    let jobs: serde_json::Value = serde_json::from_str(&listed).unwrap();
-    jobs.as_array().unwrap().len()
+    listed_jobs(server).as_array().unwrap().len()
 }
 
 #[needs(prepared)]
@@ -552,14 +551,8 @@ async fn launchers_go_on_with_a_server_whose_successor_dies() {
 
 /// Waits until a server is a member of a cluster of two. Returns its number.
 fn member_of_two(server: &Daemon) -> serde_json::Value {
-    let mut id = serde_json::Value::Null;
-    until("the server is a member", || {
-        let status = server.ask(&["status", "-o", "json"]).stdout;
-        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-        id = status["cluster"]["id"].clone();
-        id.is_number() && status["cluster"]["servers"] == 2
-    });
-    id
+    await_member(server, 2);
+    state(server)["cluster"]["id"].clone()
 }
 
 #[needs(prepared, nats)]
