@@ -8,12 +8,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use peal_config::UpgradeSettings;
 use peal_frames::{DescriptorStream, FrameLimit, MAX_DESCRIPTORS, MessageWithDescriptors};
 use peal_launcher::{EmbeddedHostEnvironment, HandedHost};
-use peal_model::{Event, Info, KeyName, NodeName, Nspace, Range, Status, Value, key};
+use peal_model::{Event, Info, KeyName, NodeName, Nspace, Status, Value};
 use peal_nats::ContinuedMembership;
 use peal_server::{
     ContinuedServer, ContinuedStubs, HandedServer, HandedStubs, Server, StubHandover, StubHold,
     StubService, SuspendedStubs, SuspensionError, SuspensionLimits,
     admin::{self, AdminChannel, AdminJob, AdminReply, AdminRequest, ContinuedFrom},
+    own_event,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -115,17 +116,11 @@ impl PreviousProcess {
     /// Returns the event by which handlers learn that this process goes on.
     pub fn event(&self) -> Event {
         let release = |key, release: &str| Info::new(key, Value::string(release));
-        Event {
-            code: Status::PEAL_SERVER_CONTINUED,
-            source: None,
-            range: Range::Local,
-            infos: vec![
-                // A default handler has not asked for events of Peal.
-                Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
-                release(RELEASE, env!("CARGO_PKG_VERSION")),
-                release(PREVIOUS_RELEASE, &self.version),
-            ],
-        }
+        let infos = vec![
+            release(RELEASE, env!("CARGO_PKG_VERSION")),
+            release(PREVIOUS_RELEASE, &self.version),
+        ];
+        own_event(Status::PEAL_SERVER_CONTINUED, infos)
     }
 
     /// Returns the process, for a server that answers from now on.

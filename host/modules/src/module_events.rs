@@ -1,7 +1,7 @@
 //! Events about changes of the module set, for handlers that register for their codes.
-use peal_model::{Event, Info, KeyName, Range, Status, Value, key};
+use peal_model::{Event, Info, KeyName, Status, Value};
 use peal_sandbox::Quarantined;
-use peal_server::admin::ModuleChange;
+use peal_server::{admin::ModuleChange, own_event};
 
 /// Key of the number of the running version.
 const VERSION: KeyName = KeyName("peal.modules.version");
@@ -28,9 +28,9 @@ pub(crate) enum ModuleEvent<'a> {
     Quarantined(&'a Quarantined),
 }
 
-/// Builds the event of a change: range local, not delivered to default handlers.
+/// Builds the event of a change.
 pub(crate) fn event(news: &ModuleEvent<'_>) -> Event {
-    let (code, extra_infos) = match news {
+    let (code, infos) = match news {
         ModuleEvent::Deployed { version, changes } => {
             let changes = changes
                 .iter()
@@ -58,13 +58,5 @@ pub(crate) fn event(news: &ModuleEvent<'_>) -> Event {
             )
         }
     };
-    // A default handler has not asked for events of Peal.
-    let mut infos = vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))];
-    infos.extend(extra_infos);
-    Event {
-        code,
-        source: None,
-        range: Range::Local,
-        infos,
-    }
+    own_event(code, infos)
 }

@@ -29,8 +29,8 @@ use peal_core::{
     user_scope::UserScope,
 };
 use peal_model::{
-    Bytes, Event, Info, Key, LogRequest, Nspace, Proc, Query, Rank, RankData, Reply, Request,
-    Status, Text, code,
+    Bytes, Event, Info, Key, LogRequest, Nspace, Proc, Query, Range, Rank, RankData, Reply,
+    Request, Status, Text, Value, code, key,
 };
 use peal_wire::IofOutput;
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
@@ -48,6 +48,18 @@ pub struct Raised {
     pub allowance: EventBudget,
     /// Number of the request, as the module knows it.
     pub request: u64,
+}
+
+/// Returns an event of the server itself, for the handlers at this server that register for its code. A default
+/// handler has not asked for events of Peal.
+pub fn own_event(code: Status, infos: Vec<Info>) -> Event {
+    let non_default = Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true));
+    Event {
+        code,
+        source: None,
+        range: Range::Local,
+        infos: [vec![non_default], infos].concat(),
+    }
 }
 
 /// Reason for which a job is not registered.

@@ -68,7 +68,7 @@ pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use client_environment::client_environment;
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
 pub use fair_semaphore::{FairPermit, FairSemaphore};
-pub use handle::{AddJobError, Raised, ServerHandle};
+pub use handle::{AddJobError, Raised, ServerHandle, own_event};
 pub use handler_requests::HandlerRequest;
 pub use handover::{
     ContinuedServer, HandedServer, HandoverError, SuspensionError, SuspensionLimits,

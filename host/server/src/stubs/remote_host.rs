@@ -180,12 +180,7 @@ impl RemoteHost {
     /// `PMIX_ERR_TIMEOUT` if it does not answer, `PMIX_ERR_LOST_CONNECTION` if it has gone, and
     /// `PMIX_ERR_OUT_OF_RESOURCE` if too many upcalls are open.
     pub(super) async fn call(&self, upcall: HostUpcall) -> UpcallAnswer {
-        let kind = upcall.kind();
-        let answer = self.answer_to(upcall, None).await;
-        if let Err(status) = &answer {
-            tracing::debug!(host = %self.name, upcall = ?kind, %status, "upcall failed");
-        }
-        answer
+        self.call_known_as(upcall, None).await
     }
 
     /// Makes an upcall whose answer another process of the server can await, as in [`RemoteHost::call`].
@@ -198,8 +193,16 @@ impl RemoteHost {
         upcall: HostUpcall,
         known_as: UpcallOverNodes,
     ) -> UpcallAnswer {
+        self.call_known_as(upcall, Some(known_as)).await
+    }
+
+    async fn call_known_as(
+        &self,
+        upcall: HostUpcall,
+        over_nodes: Option<UpcallOverNodes>,
+    ) -> UpcallAnswer {
         let kind = upcall.kind();
-        let answer = self.answer_to(upcall, Some(known_as)).await;
+        let answer = self.answer_to(upcall, over_nodes).await;
         if let Err(status) = &answer {
             tracing::debug!(host = %self.name, upcall = ?kind, %status, "upcall failed");
         }
