@@ -131,7 +131,7 @@ fn bound(quota: Quota) -> Bound {
             "unfinished job control requests; one user has half of the total",
             "the request is refused",
             &[
-                "host/core/tests/controlling.rs::kept_requests_are_bounded_and_hidden_from_other_users",
+                "host/core/tests/one_server/controlling.rs::kept_requests_are_bounded_and_hidden_from_other_users",
             ],
         ),
         Quota::LogRequests | Quota::LogBytes => (
@@ -154,8 +154,8 @@ fn bound(quota: Quota) -> Bound {
             "published data, and keys for which lookups wait",
             "the request is refused",
             &[
-                "host/core/tests/published.rs::published_data_agree_with_model",
-                "host/core/tests/published.rs::site_publishes_when_users_have_used_up_their_part",
+                "host/core/tests/one_server/published.rs::published_data_agree_with_model",
+                "host/core/tests/one_server/published.rs::site_publishes_when_users_have_used_up_their_part",
                 "host/core/tests/over_servers/published.rs::data_of_a_user_are_charged_at_their_server_and_the_holder",
                 HELD,
             ],

@@ -60,6 +60,8 @@ fn spec(servers: u32, id: ServerId) -> JobSpec {
         monitoring: LauncherMonitoring::Missing,
     };
     JobSpec {
+        topology: None,
+        processors: None,
         placement: JobPlacement::Registered(Arc::new(job)),
         ..JobSpec::new(nspace(), PROCS, "node", USER)
     }

@@ -54,6 +54,11 @@ impl Stage {
         (id, actions)
     }
 
+    /// Makes a request of the proc at this place among the peers.
+    pub fn request_of(&mut self, rank: usize, request: Request) -> Vec<Action> {
+        self.request(self.peers[rank], request).1
+    }
+
     /// Carries out the actions of a host environment that accepts every registration at once, and returns the others.
     pub fn accept_registrations(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let answer = |action| match action {

@@ -114,11 +114,13 @@ fn is_for(event: &Event, proc: &Proc) -> bool {
     }
 }
 
-/// Puts in the place of the delivery of events the one that another process reads from its bytes.
+/// Puts in the place of the delivery of events the one that another process reads from its bytes. To compile
+/// this for the format of the handover would take longer than all else in these tests; those of
+/// `tests/one_server` have it.
 fn hand_over_events(server: &mut ServerState) {
-    let bytes = rmp_serde::to_vec_named(&server.events).unwrap();
-    server.events = rmp_serde::from_slice(&bytes).unwrap();
-    assert!(rmp_serde::to_vec_named(&server.events).unwrap() == bytes);
+    let bytes = postcard::to_allocvec(&server.events).unwrap();
+    server.events = postcard::from_bytes(&bytes).unwrap();
+    assert!(postcard::to_allocvec(&server.events).unwrap() == bytes);
     server.events.set_limits(&server.settings);
 }
 

@@ -1,10 +1,4 @@
 //! Directives of log requests for the server: once, timestamps, and duplicate suppression.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     MonotonicTime,
     log::{

@@ -1,10 +1,4 @@
 //! Routing of log requests: channels, their order, `PMIX_LOG_ONCE`, and the status of the reply.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::log::{
     AvailableChannels, ChannelRequirement, GatewayAvailability, LogArrival, LogDestination,
     LogOrigin, LogSettings, Logged, MAX_CHANNELS, Malformed, NextChannel, channel, route,

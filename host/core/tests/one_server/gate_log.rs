@@ -1,10 +1,4 @@
 //! Log requests at the policy gate: their requester, the policies' view of them, and amendments.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},

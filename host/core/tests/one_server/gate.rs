@@ -1,14 +1,6 @@
 //! The policy gate: requests that name other procs pass it before they have an effect, and events
 //! stay with their users.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
-mod carried;
-mod support;
-
+use crate::support::stage::Stage;
 use peal_core::{
     MonotonicTime,
     defaults::{Defaults, HookDefault},
@@ -26,7 +18,6 @@ use peal_model::{
     code, key,
 };
 use std::sync::Arc;
-use support::stage::Stage;
 
 const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
@@ -63,7 +54,7 @@ impl Stage {
     fn with(settings: StateSettings, policed: &[Hook]) -> Stage {
         let jobs = [("alice", 2, ALICE), ("bob", 1, BOB)];
         let mut stage = Stage::with_jobs(settings, &jobs);
-        stage.then = carried::take_over;
+        stage.then = crate::carried::take_over;
         stage
             .server
             .guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
@@ -74,7 +65,7 @@ impl Stage {
         Stage::with(StateSettings::default(), hooks)
     }
 
-    fn ask(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
+    fn ask_of_peer(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
         let (_, actions) = self.request(peer, request);
         self.accept_registrations(actions)
     }
@@ -85,9 +76,9 @@ impl Stage {
         self.accept_registrations(actions)
     }
 
-    fn control(&mut self, target: Proc, key: peal_model::KeyName) -> Vec<Action> {
+    fn control_one(&mut self, target: Proc, key: peal_model::KeyName) -> Vec<Action> {
         let directives = vec![Info::new(key, Value::Bool(true))];
-        self.ask(
+        self.ask_of_peer(
             self.peers[ALICE_0],
             Request::JobControl {
                 targets: vec![target],
@@ -97,7 +88,7 @@ impl Stage {
     }
 
     fn kill(&mut self, target: Proc) -> Vec<Action> {
-        self.control(target, key::PMIX_JOB_CTRL_KILL)
+        self.control_one(target, key::PMIX_JOB_CTRL_KILL)
     }
 
     /// Registers; policies for events, if there are any, grant it.
@@ -110,7 +101,7 @@ impl Stage {
     }
 
     fn ask_to_register(&mut self, peer: PeerId, infos: Vec<Info>) -> Vec<Action> {
-        self.ask(
+        self.ask_of_peer(
             peer,
             Request::RegisterEvents {
                 codes: vec![NEWS],
@@ -120,7 +111,7 @@ impl Stage {
     }
 
     fn notify(&mut self, peer: PeerId, infos: Vec<Info>) -> Vec<Action> {
-        self.ask(
+        self.ask_of_peer(
             peer,
             Request::Notify {
                 code: NEWS,
@@ -267,7 +258,8 @@ fn procs_of_other_nodes_belong_to_the_owner_of_their_job() {
         let refused = statuses(&stage.kill(target.clone()));
         assert_eq!(refused, [code::PMIX_ERR_NO_PERMISSIONS], "{target}");
     }
-    let ask = |stage: &mut Stage, request| statuses(&stage.ask(stage.peers[ALICE_0], request));
+    let ask =
+        |stage: &mut Stage, request| statuses(&stage.ask_of_peer(stage.peers[ALICE_0], request));
     let monitor = Request::Monitor {
         monitor: Info::new(key::PMIX_MONITOR_PROC_RESOURCE_USAGE, Value::Undef),
         error: code::PMIX_SUCCESS,
@@ -381,7 +373,7 @@ fn policies_learn_extent_of_job_control() {
         (kill.clone(), ControlExtent::Full),
         (Info::new(CHECK, check), ControlExtent::Check),
     ] {
-        let actions = stage.ask(
+        let actions = stage.ask_of_peer(
             stage.peers[ALICE_0],
             Request::JobControl {
                 targets: vec![proc("alice", 1)],
@@ -520,7 +512,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
     ];
     for (hook, request) in rows {
         let mut stage = Stage::policed(&[]);
-        let actions = stage.ask(stage.peers[ALICE_0], request.clone());
+        let actions = stage.ask_of_peer(stage.peers[ALICE_0], request.clone());
         match &request {
             // It learns that with whoever adds it.
             Request::GroupConstruct { procs, .. } if procs.is_empty() => {
@@ -546,7 +538,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
             },
             &[],
         );
-        let actions = open.ask(open.peers[ALICE_0], request.clone());
+        let actions = open.ask_of_peer(open.peers[ALICE_0], request.clone());
         match request {
             // Groups are the server's own, and the caller is in none of bob's.
             Request::GroupConstruct { procs, .. } if procs.is_empty() => {
@@ -584,14 +576,14 @@ fn requests_that_name_others_are_refused_row_by_row() {
             queries: Vec::new(),
         },
     ] {
-        let actions = stage.ask(stage.peers[ALICE_0], request);
+        let actions = stage.ask_of_peer(stage.peers[ALICE_0], request);
         assert!(
             matches!(actions[..], [Action::Upcall(Upcall::Request { .. })]),
             "{actions:?}"
         );
     }
     let procs = vec![proc("alice", 0), proc("alice", 1)];
-    let actions = stage.ask(
+    let actions = stage.ask_of_peer(
         stage.peers[ALICE_0],
         Request::Connect {
             procs,
@@ -609,7 +601,7 @@ fn an_abort_of_others_is_job_control_to_policies() {
         message: None,
         targets: vec![proc("bob", 0)],
     };
-    let actions = stage.ask(stage.peers[ALICE_0], abort);
+    let actions = stage.ask_of_peer(stage.peers[ALICE_0], abort);
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
@@ -798,8 +790,8 @@ fn peer_leaving_before_decision_is_registered_for_nothing() {
     let stays = stage.peers[BOB_0];
     let undecided = stage.ask_to_register(leaves, Vec::new());
     let taken_back = stage.ask_to_register(stays, Vec::new());
-    stage.ask(leaves, Request::Finalize);
-    let told = stage.ask(stays, Request::DeregisterEvents { codes: vec![NEWS] });
+    stage.ask_of_peer(leaves, Request::Finalize);
+    let told = stage.ask_of_peer(stays, Request::DeregisterEvents { codes: vec![NEWS] });
     assert_eq!(
         statuses(&told),
         [code::PMIX_SUCCESS],
@@ -941,7 +933,7 @@ fn pending_decisions_are_bounded_in_number_and_bytes() {
                 Value::Uint32(1),
             )],
         };
-        stage.ask(stage.peers[ALICE_0], request)
+        stage.ask_of_peer(stage.peers[ALICE_0], request)
     };
     let refused = monitor("/x".repeat(300));
     assert_eq!(statuses(&refused), [code::PMIX_ERR_OUT_OF_RESOURCE]);

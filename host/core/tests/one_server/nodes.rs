@@ -1,10 +1,4 @@
 //! Resolution of names of nodes, compared with a model that counts, and bounded for any text.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::job_control::nodes::{NodesError, expand};
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -1,10 +1,4 @@
 //! Reads job-control requests: every directive of the RFC, right and wrong.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::job_control::{
     CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, GRACE, JobAction,
     JobControlError, JobControlOperation, PREEMPT, ParsedJobControl, PreemptionOrder,

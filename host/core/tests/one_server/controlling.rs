@@ -1,12 +1,5 @@
 //! Job-control requests: the ledger, checkpoints, preemption, cancelling.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
-mod support;
-
+use crate::support::stage::Stage;
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
@@ -25,7 +18,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use support::stage::Stage;
 
 const OWNER: UserIdentity = UserIdentity {
     uid: 1000,
@@ -74,16 +66,12 @@ fn by_event(code: i32) -> Info {
 
 impl Stage {
     /// A server with one job, all of whose procs are connected.
-    fn new(settings: StateSettings) -> Stage {
+    fn with_job(settings: StateSettings) -> Stage {
         Stage::with_jobs(settings, &[("job", SIZE, OWNER)])
     }
 
-    fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
-        self.request(self.peers[rank], request).1
-    }
-
     fn control(&mut self, rank: usize, targets: &[Proc], directives: &[Info]) -> Vec<Action> {
-        self.ask(
+        self.request_of(
             rank,
             Request::JobControl {
                 targets: targets.to_vec(),
@@ -95,7 +83,7 @@ impl Stage {
     fn complete(&mut self, rank: usize, infos: Vec<Info>) -> Vec<Action> {
         let code = code::PMIX_JCTRL_CHECKPOINT_COMPLETE;
         let range = Range::Rm;
-        self.ask(rank, Request::Notify { code, range, infos })
+        self.request_of(rank, Request::Notify { code, range, infos })
     }
 
     fn wait(&mut self, time: Duration) -> Vec<Action> {
@@ -205,7 +193,7 @@ fn ended<'a>(actions: &'a [Action]) -> Vec<&'a Event> {
 
 #[test]
 fn control_is_answered_when_done_with_procs_left_out() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let begun = stage.control(
         0,
         &[proc(1), proc(2)],
@@ -256,7 +244,7 @@ fn control_is_answered_when_done_with_procs_left_out() {
 
 #[test]
 fn restart_is_answered_at_acceptance_and_reported_at_its_end() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let begun = stage.control(
         0,
         &[proc(3)],
@@ -299,7 +287,7 @@ fn restart_is_answered_at_acceptance_and_reported_at_its_end() {
 
 #[test]
 fn checkpoint_uses_first_possible_declared_method() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let ckpt = || [text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), named("c")];
     let nobody = answer(&stage.control(0, &[], &ckpt()));
     assert_eq!(nobody.0, code::PMIX_ERR_NOT_SUPPORTED);
@@ -358,7 +346,7 @@ fn bare_signal_number_is_sent_despite_declarations() {
         (true, 12, Some(12), 300),
         (true, 65, None, 65),
     ] {
-        let mut stage = Stage::new(StateSettings::default());
+        let mut stage = Stage::with_job(StateSettings::default());
         if declares {
             stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         }
@@ -403,7 +391,7 @@ fn preempt() -> [Info; 3] {
 
 #[test]
 fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let (status, why) = answer(&stage.control(0, &[proc(1)], &preempt()));
     assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
     assert!(
@@ -434,7 +422,7 @@ fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
     );
 
     // Who can make no checkpoint has all of its time.
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     stage.control(1, &[], &[yes(key::PMIX_JOB_CTRL_PREEMPTIBLE)]);
     let begun = stage.control(0, &[proc(1)], &preempt());
     assert_eq!(raised(&begun).len(), 1);
@@ -452,7 +440,7 @@ fn preempted_procs_are_alerted_then_checkpoint_within_grace() {
 
 #[test]
 fn late_answer_to_checkpoint_signal_is_not_that_of_preemption() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     stage.control(
         1,
         &[],
@@ -479,7 +467,7 @@ fn late_answer_to_checkpoint_signal_is_not_that_of_preemption() {
 
 #[test]
 fn preemptions_of_one_moment_have_checkpoints_of_their_own() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let mut names = BTreeSet::new();
     for rank in 1..=2 {
         let methods = methods(&[by_event(-3500)]);
@@ -501,7 +489,7 @@ fn preemptions_of_one_moment_have_checkpoints_of_their_own() {
 
 #[test]
 fn chosen_name_of_generated_form_refuses_no_later_request() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     // The second request would be named so.
     stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("peal-2")]);
     for _ in 0..2 {
@@ -519,7 +507,7 @@ fn chosen_name_of_generated_form_refuses_no_later_request() {
 
 #[test]
 fn own_requests_can_be_cancelled_before_they_go_too_far() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     stage.control(0, &[], &[methods(&[by_event(-3500)])]);
     let ckpt = |name: &str| [text(key::PMIX_JOB_CTRL_CHECKPOINT, name), named(name)];
     let cancel = |name: &str| [text(key::PMIX_JOB_CTRL_CANCEL, name)];
@@ -601,7 +589,7 @@ fn reached(actions: &[Action]) -> Vec<String> {
 
 #[test]
 fn checked_request_is_refused_like_the_request() {
-    let mut stage = Stage::new(StateSettings {
+    let mut stage = Stage::with_job(StateSettings {
         max_controls: 6,
         ..StateSettings::default()
     });
@@ -669,7 +657,7 @@ fn not_cancelled(actions: &[Action]) -> Vec<String> {
 
 #[test]
 fn kept_requests_are_bounded_and_hidden_from_other_users() {
-    let mut stage = Stage::new(StateSettings {
+    let mut stage = Stage::with_job(StateSettings {
         max_controls: 4,
         ..StateSettings::default()
     });
@@ -704,7 +692,7 @@ fn kept_requests_are_bounded_and_hidden_from_other_users() {
 
 #[test]
 fn denied_requests_are_on_record() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let nspace = Nspace::new("theirs").unwrap();
     let hostname = "node".to_owned();
     stage
@@ -754,7 +742,7 @@ fn mails(actions: &[Action]) -> Vec<[String; 3]> {
 
 #[test]
 fn mail_is_sent_for_request_and_its_end() {
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let mail = |more: &[Info]| {
         let parts = [&[text(key::PMIX_LOG_EMAIL_ADDR, "ops@example.org")], more].concat();
         Info::new(
@@ -816,7 +804,7 @@ fn nodes_come_from_granting_module_and_request_end_answers() {
             ],
         )
     };
-    let mut stage = Stage::new(StateSettings::default());
+    let mut stage = Stage::with_job(StateSettings::default());
     let refused = ask(&mut stage);
     let [Action::Denied(denial), Action::Reply { .. }] = &refused[..] else {
         panic!("{refused:?}")
@@ -939,7 +927,7 @@ proptest! {
 
     #[test]
     fn checkpoint_ends_with_statuses_of_its_procs(steps in steps()) {
-        let mut stage = Stage::new(StateSettings { connection_loss_window: Duration::ZERO, ..StateSettings::default() });
+        let mut stage = Stage::with_job(StateSettings { connection_loss_window: Duration::ZERO, ..StateSettings::default() });
         stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         let mut known: BTreeMap<usize, Known> = BTreeMap::new();
         let (mut gone, mut now): (BTreeSet<u32>, u64) = (BTreeSet::new(), 0);

@@ -1,10 +1,4 @@
 //! Steps through a policy chain: order, amendments, the deciding policy, and failures.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     defaults::HookDefault,
     policy::{

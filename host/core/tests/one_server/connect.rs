@@ -1,12 +1,5 @@
 //! Connected procs and their notification, compared with a list of assemblages.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
-mod support;
-
+use crate::support::stage::Stage;
 use peal_core::{
     MonotonicTime,
     server::{Action, StateSettings},
@@ -16,7 +9,6 @@ use peal_model::{
 };
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Duration};
-use support::stage::Stage;
 
 const WHO: UserIdentity = UserIdentity {
     uid: 1000,

@@ -1,10 +1,4 @@
 //! The order of a chain, as a table that reads like the RFC, and against an independent model.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     audience::ProcSet,
     chain::{HandlerOutcome, NextHandler},

@@ -1,12 +1,5 @@
 //! Groups at the policy gate: requests as policies see them, and recipients of a denial.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
-mod support;
-
+use crate::support::stage::Stage;
 use peal_core::{
     MonotonicTime,
     job::JobSpec,
@@ -18,7 +11,6 @@ use peal_model::{
     Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
-use support::stage::Stage;
 
 const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
@@ -36,7 +28,7 @@ fn proc(nspace: &str, rank: u32) -> Proc {
 
 impl Stage {
     /// A server with a connected job of Alice's, whose two procs receive all events about groups, and a job of Bob's.
-    fn new(settings: StateSettings, policed: &[Hook]) -> Stage {
+    fn with_groups(settings: StateSettings, policed: &[Hook]) -> Stage {
         let mut stage = Stage::with_jobs(settings, &[("alice", 2, ALICE)]);
         let bob = Nspace::new("bob").unwrap();
         let server = &mut stage.server;
@@ -59,23 +51,12 @@ impl Stage {
         stage
     }
 
-    fn policed() -> Stage {
-        Stage::new(StateSettings::default(), &[Hook::Group])
-    }
-
-    fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
-        self.server.request(
-            RequestId {
-                peer: self.peers[rank],
-                tag: 7,
-            },
-            request,
-            MonotonicTime(0),
-        )
+    fn policed_groups() -> Stage {
+        Stage::with_groups(StateSettings::default(), &[Hook::Group])
     }
 
     fn construct(&mut self, rank: usize, named: &[Proc], directives: Vec<Info>) -> Vec<Action> {
-        self.ask(
+        self.request_of(
             rank,
             Request::GroupConstruct {
                 group: Some("g".into()),
@@ -86,7 +67,7 @@ impl Stage {
     }
 
     fn destruct(&mut self, rank: usize) -> Vec<Action> {
-        self.ask(
+        self.request_of(
             rank,
             Request::GroupDestruct {
                 group: Some("g".into()),
@@ -102,7 +83,7 @@ impl Stage {
             Value::procs(whom.iter().cloned()),
         );
         let infos = vec![targets, Info::new(key::PMIX_GROUP_ID, Value::string("g"))];
-        self.ask(
+        self.request_of(
             rank,
             Request::Notify {
                 code,
@@ -143,7 +124,7 @@ impl Stage {
 
     /// A group of both of Alice's procs, whatever policies there are.
     fn formed(policed: &[Hook]) -> Stage {
-        let mut stage = Stage::new(StateSettings::default(), &[]);
+        let mut stage = Stage::with_groups(StateSettings::default(), &[]);
         let both = both();
         stage.construct(0, &both, Vec::new());
         assert_eq!(
@@ -209,7 +190,7 @@ fn reasons(event: &Event) -> Vec<&Info> {
 
 #[test]
 fn policies_see_group_request_and_may_amend_it() {
-    let mut stage = Stage::policed();
+    let mut stage = Stage::policed_groups();
     let added = Info::new(
         key::PMIX_GROUP_ADD_MEMBERS,
         Value::procs([proc("elsewhere", 3)]),
@@ -237,7 +218,7 @@ fn policies_see_group_request_and_may_amend_it() {
     assert_eq!(request.subject.directives(), [added]);
 
     // Without whoever was added it is there at once.
-    let mut stage = Stage::policed();
+    let mut stage = Stage::policed_groups();
     for rank in 0..2 {
         let added = Info::new(
             key::PMIX_GROUP_ADD_MEMBERS,
@@ -270,7 +251,7 @@ fn policies_see_group_request_and_may_amend_it() {
 
 #[test]
 fn participants_awaiting_denied_one_get_its_status_and_event() {
-    let mut stage = Stage::policed();
+    let mut stage = Stage::policed_groups();
     let (first, request) = asked(&stage.construct(0, &both(), Vec::new()));
     assert!(
         stage.grant(first, &request).is_empty(),
@@ -312,7 +293,7 @@ fn participants_awaiting_denied_one_get_its_status_and_event() {
 
 #[test]
 fn default_denial_reaches_other_participants_of_the_user_only() {
-    let mut stage = Stage::new(StateSettings::default(), &[]);
+    let mut stage = Stage::with_groups(StateSettings::default(), &[]);
     assert!(stage.construct(0, &both(), Vec::new()).is_empty());
     let with_bob = [both().as_slice(), &[proc("bob", 0)]].concat();
     let actions = stage.construct(1, &with_bob, Vec::new());
@@ -336,7 +317,7 @@ fn default_denial_reaches_other_participants_of_the_user_only() {
 
 #[test]
 fn denied_and_unnamed_participant_ends_no_other_construct() {
-    let mut stage = Stage::policed();
+    let mut stage = Stage::policed_groups();
     let (id, _) = asked(&stage.construct(1, &[proc("alice", 1)], Vec::new()));
     assert_eq!(answers(&stage.deny(id)), [DENIED]);
     let (id, request) = asked(&stage.construct(0, &[proc("alice", 0)], Vec::new()));
@@ -363,7 +344,7 @@ fn a_group_of_which_a_member_may_not_have_the_end_stays_for_all() {
 #[test]
 fn proc_ended_before_decision_is_in_no_group() {
     for is_granted in [true, false] {
-        let mut stage = Stage::policed();
+        let mut stage = Stage::policed_groups();
         let tolerant = || vec![Info::new(key::PMIX_GROUP_FT_COLLECTIVE, Value::Bool(true))];
         let (first, one) = asked(&stage.construct(0, &both(), tolerant()));
         let (second, other) = asked(&stage.construct(1, &both(), tolerant()));
@@ -385,7 +366,7 @@ fn proc_ended_before_decision_is_in_no_group() {
 
 #[test]
 fn pending_group_decision_without_room_is_refused_to_all() {
-    let mut stage = Stage::new(
+    let mut stage = Stage::with_groups(
         StateSettings {
             decisions: DecisionLimits {
                 requests: 2,
@@ -405,7 +386,7 @@ fn pending_group_decision_without_room_is_refused_to_all() {
 
 #[test]
 fn refused_invitation_reaches_no_proc() {
-    let mut stage = Stage::policed();
+    let mut stage = Stage::policed_groups();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     assert_eq!(
         (group(&request).0, request.targets.len()),
@@ -436,7 +417,7 @@ fn refused_invitation_reaches_no_proc() {
 
 #[test]
 fn denied_member_has_declined_for_its_inviters() {
-    let mut stage = Stage::policed();
+    let mut stage = Stage::policed_groups();
     let (id, request) =
         asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
     assert_eq!(group(&request).0, GroupOperationKind::Join);
@@ -457,7 +438,7 @@ fn denied_member_has_declined_for_its_inviters() {
 
 #[test]
 fn forbidden_group_is_not_formed_by_events() {
-    let mut stage = Stage::policed();
+    let mut stage = Stage::policed_groups();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_CONSTRUCT_COMPLETE, &both()));
     assert_eq!(
         (group(&request).0, request.targets.len()),
@@ -474,7 +455,7 @@ fn forbidden_group_is_not_formed_by_events() {
 
 #[test]
 fn an_invitation_is_an_event_first_and_then_about_a_group() {
-    let mut stage = Stage::new(StateSettings::default(), &[Hook::Event, Hook::Group]);
+    let mut stage = Stage::with_groups(StateSettings::default(), &[Hook::Event, Hook::Group]);
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     assert!(matches!(request.subject, PolicySubject::Event(_)));
     let (id, request) = asked(&stage.grant(id, &request));

@@ -1,10 +1,4 @@
 //! Published data, compared with a model: a list of all publications, filtered for each lookup.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     published::{
         DataRequester, FinishedLookup, LookupResult, PublishLimit, PublishLimits, PublishRefusal,

@@ -1,11 +1,5 @@
 //! Requests of hosted modules at the policy gate, the groups that policies see, and policies of
 //! monitors and provisioning.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     MonotonicTime,
     defaults::HookDefault,

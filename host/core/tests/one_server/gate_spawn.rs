@@ -1,11 +1,5 @@
 //! Spawn requests at the policy gate: the policies' view of them. Nothing reaches the host
 //! environment before the verdict.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     MonotonicTime,
     job::JobSpec,

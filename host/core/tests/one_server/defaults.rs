@@ -1,10 +1,4 @@
 //! Built-in rules, case by case and compared with an independent model.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::{
     defaults::{Defaults, HookDefault, RuleRequest, decide},
     user_scope::UserScope,

@@ -1,10 +1,4 @@
 //! Parsing of monitor requests, and the error of each mistake. RFC "Job control and monitoring".
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::monitor::{
     FileChanges, LivenessSource, Monitor, MonitorError, MonitorSelector, UsageOf, read,
 };

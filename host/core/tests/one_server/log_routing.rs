@@ -1,11 +1,5 @@
 //! Destinations of log requests, compared with an independent model that says of each channel
 //! whether it is tried.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 use peal_core::log::{
     AvailableChannels, ChannelRequirement, GatewayAvailability, LogArrival, LogDestination,
     LogOrigin, LogSettings, Logged, NextChannel, route,
