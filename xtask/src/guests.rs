@@ -31,10 +31,22 @@ pub fn tools(root: &Path) -> BuildTools {
 /// Builds all guests, and returns the directory of the components. Unchanged ones are not written.
 /// Languages without tools are left out, with a message.
 pub fn build(root: &Path) -> Result<PathBuf> {
+    let others = guests(&root.join("guests"), MANIFEST)?;
+    build_with(root, &others)
+}
+
+/// Builds the guests that ship, and all in Rust. Returns the directory of the components.
+pub fn build_shipped(root: &Path) -> Result<PathBuf> {
+    let shipped = shipped(root)?.into_iter().map(|guest| guest.dir);
+    build_with(root, &shipped.collect::<Vec<_>>())
+}
+
+/// Builds all guests in Rust, and those of these directories that are in other languages.
+fn build_with(root: &Path, others: &[PathBuf]) -> Result<PathBuf> {
     let components = build_rust(root)?;
-    for dir in guests(&root.join("guests"), MANIFEST)? {
+    for dir in others {
         if !dir.join("Cargo.toml").exists() {
-            build_other(root, &dir, &components)?;
+            build_other(root, dir, &components)?;
         }
     }
     Ok(components)

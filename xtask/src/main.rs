@@ -102,7 +102,7 @@ enum Task {
     /// Build a release in `target/dist`: packages for Debian, a wheel for Python, and an archive with
     /// unit, completions, bills of materials (CycloneDX) and sums of all files
     ///
-    /// The program holds the list of its crates, too, which `cargo audit bin` reads. Takes some twenty
+    /// The program holds the list of its crates, too, which `cargo audit bin` reads. Takes some forty
     /// minutes on two cores. Refuses changes that are in no commit.
     Dist(dist::Dist),
     /// Get the servers that Peal is tested against: rsyslog, an SMTP server, a registry, a NATS

@@ -4,6 +4,7 @@
 //! This crate is no component: `cargo xtask guests` makes components of the crates two directories
 //! down.
 mod directives;
+mod json;
 mod line_prefix;
 mod name;
 mod readable;
@@ -13,6 +14,7 @@ mod time;
 mod visible;
 
 pub use directives::LogDirectives;
+pub use json::json_line;
 pub use line_prefix::{LinePrefix, lines};
 pub use name::channel_name;
 pub use readable::readable;

@@ -178,7 +178,7 @@ fn report_about_abnormal_end_is_in_the_job_record() {
         &format!(
             "{}[[module]]\nname = \"abort-report\"\npath = {:?}\n\
              grants = [\"clock\", \"files\", \"log-request\", \"resource-usage\"]\n\
-             files = [{{ name = \"output\", path = {out:?}, mode = \"read\" }}]\nlimits.call_time_ms = 60000\n\
+             files = [{{ name = \"output\", path = {out:?}, mode = \"read\" }}]\n\
              config = {{ output = \"rank.{{rank}}/stderr\", lines = 1 }}\n",
             record(),
             guest("abort-report"),

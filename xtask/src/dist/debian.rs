@@ -1,7 +1,7 @@
 //! Packages for Debian, built by debhelper from files that are there already.
 use super::{copy, write};
 use crate::command::{remove_directory, run_quietly};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -32,10 +32,6 @@ pub fn build(
     version: &str,
     time: u64,
 ) -> Result<Vec<PathBuf>> {
-    ensure!(
-        Path::new("/usr/bin/dh").exists(),
-        "needs debhelper: `apt-get install debhelper`"
-    );
     let work = dist.join("debian-build");
     remove_directory(&work)?;
     let debian = work.join("debian");

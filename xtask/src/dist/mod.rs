@@ -1,5 +1,6 @@
 //! `cargo xtask dist`: a release, as a directory, an archive, packages for Debian and a wheel for Python.
 mod debian;
+mod modules;
 mod reproducible;
 mod wheel;
 
@@ -7,7 +8,7 @@ pub use reproducible::ReproducibleBuild;
 
 use crate::{
     command::{cargo, remove_directory, run, run_quietly, step},
-    guests, libpmix, packages,
+    libpmix, packages,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -22,6 +23,9 @@ use std::{
 /// Tools that cargo installs: one writes the bill of materials, one puts the list of crates into the
 /// program. Releases of March and May 2026.
 const TOOLS: [&str; 2] = ["cargo-cyclonedx@0.5.9", "cargo-auditable@0.7.5"];
+
+/// Options of cargo with which `cargo-auditable` asks for the crates of the program.
+const CARGO_OPTIONS: &str = r#"{"offline":false,"locked":true,"frozen":false,"config":[]}"#;
 
 /// Bills of materials: directory of the crate, and name of the file without `.json`.
 const BILLS: [(&str, &str); 2] = [("host/cli", "peal.cdx"), ("host/libpmix", "libpmix.cdx")];
@@ -64,6 +68,12 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// Directory in `target` of the results.
 const DIST: &str = "target/dist";
 
+/// Programs that are needed after an hour of building, and their packages.
+const PACKAGERS: [(&str, &str); 1] = [("dh", "debhelper")];
+
+/// Program that signs, and its package.
+const SIGNER: (&str, &str) = ("minisign", "minisign");
+
 /// File beside the results with the commit of which they were built.
 const COMMIT: &str = "commit";
 
@@ -88,12 +98,15 @@ impl Dist {
     /// # Errors
     ///
     /// Fails if the repository has changes that are in no commit: another build could not have the same sources.
+    /// Fails before it builds anything if a program is missing that packs or signs.
     pub fn run(&self, root: &Path) -> Result<()> {
         let changes = git(root, &["status", "--porcelain"])?;
         ensure!(
             changes.is_empty(),
             "the repository has changes that are in no commit:\n{changes}"
         );
+        let signer = self.key.is_some().then_some(SIGNER);
+        PACKAGERS.into_iter().chain(signer).try_for_each(need)?;
         let head = head(root)?;
         let results = build(root)?;
         fs::write(root.join(DIST).join(COMMIT), head).context("writing the commit")?;
@@ -112,6 +125,15 @@ impl Dist {
     }
 }
 
+/// Fails without a program.
+fn need((program, package): (&str, &str)) -> Result<()> {
+    ensure!(
+        peal_build::on_path(program).is_some(),
+        "needs {program}: `apt-get install {package}`"
+    );
+    Ok(())
+}
+
 /// Returns true if the release of the last commit is there.
 pub fn is_here(root: &Path) -> bool {
     let built = fs::read_to_string(root.join(DIST).join(COMMIT)).ok();
@@ -127,9 +149,8 @@ fn build(root: &Path) -> Result<Vec<PathBuf>> {
     let dist = root.join(DIST);
     remove_directory(&dist)?;
     let path = step("tools", || tools(root))?;
-    let program_build = ReproducibleBuild::new(root)?;
-    let peal = step("program", || program(root, &path, &program_build))?;
-    let components = step("modules", || guests::build(root))?;
+    let release = ReproducibleBuild::new(root)?;
+    let peal = step("program", || program(&path, &release))?;
     let version = run_quietly(Command::new(&peal).arg("--version"))?;
     let version = version
         .split_whitespace()
@@ -139,7 +160,7 @@ fn build(root: &Path) -> Result<Vec<PathBuf>> {
     let place = dist.join(&name);
     copy(&peal, &place.join("bin/peal"))?;
     step("library", || {
-        libpmix::build_shipped(root, &program_build, &place.join("lib/peal"))
+        libpmix::build_shipped(&release, &place.join("lib/peal"))
     })?;
     for (file, target) in FILES {
         copy(&root.join(file), &place.join(target))?;
@@ -153,20 +174,19 @@ fn build(root: &Path) -> Result<Vec<PathBuf>> {
             .arg("man-pages")
             .arg(place.join("share/man/man1")),
     )?;
-    for guest in guests::shipped(root)? {
-        let name = format!("{}.wasm", guest.manifest.name);
-        copy(
-            &components.join(&name),
-            &place.join("share/peal/modules").join(&name),
-        )?;
-    }
+    step("modules", || {
+        modules::build(&release, &place.join("share/peal/modules"))
+    })?;
     step("packages of the SDKs", || packages::build(root))?;
     for package in packages::files(root)? {
         let name = package.file_name().unwrap_or_default();
         copy(&package, &place.join("share/peal/sdk").join(name))?;
     }
-    step("bills of materials", || bills(root, &path, &dist, &place))?;
-    let time = program_build.time;
+    let time = release.time;
+    release.end()?;
+    step("bills of materials", || {
+        bills(root, &path, &dist, &place, time)
+    })?;
     let mut results = step("packages for Debian", || {
         debian::build(root, &dist, &place, version, time)
     })?;
@@ -185,9 +205,7 @@ fn build(root: &Path) -> Result<Vec<PathBuf>> {
 fn build_again(root: &Path, results: &[PathBuf]) -> Result<()> {
     let again = root.join(AGAIN);
     remove_directory(&again)?;
-    run(Command::new("git")
-        .args(["clone", "--quiet"])
-        .args([root, &again]))?;
+    clone(root, &again)?;
     let mut dist = cargo(&again);
     // Variables of this cargo would lead it to the first sources.
     dist.env_remove("CARGO_MANIFEST_DIR")
@@ -222,6 +240,13 @@ fn sign(results: &[PathBuf], key: &Path) -> Result<()> {
         .args(results))
 }
 
+/// Clones the repository into a directory that is not there, or is empty.
+fn clone(root: &Path, into: &Path) -> Result<()> {
+    run(Command::new("git")
+        .args(["clone", "--quiet"])
+        .args([root, into]))
+}
+
 fn git(root: &Path, args: &[&str]) -> Result<String> {
     run_quietly(Command::new("git").current_dir(root).args(args))
 }
@@ -240,21 +265,27 @@ fn tools(root: &Path) -> Result<OsString> {
 }
 
 /// Builds `peal` with the list of its crates in it, which `cargo audit bin` reads.
-fn program(root: &Path, path: &OsStr, build: &ReproducibleBuild) -> Result<PathBuf> {
-    let mut command = build.cargo(root);
-    run(command.env("PATH", path).args([
-        "auditable",
+fn program(path: &OsStr, build: &ReproducibleBuild) -> Result<PathBuf> {
+    let mut command = build.cargo();
+    // As `cargo auditable` calls itself, but by its name: the path of such a program becomes a part of the
+    // names of all symbols.
+    command
+        .env("PATH", path)
+        .env("RUSTC_WORKSPACE_WRAPPER", "cargo-auditable")
+        .env("CARGO_AUDITABLE_ORIG_ARGS", CARGO_OPTIONS);
+    run(command.args([
         "build",
-        "--release",
+        "--profile",
+        "dist",
         "--locked",
         "--package",
         "peal",
     ]))?;
-    Ok(build.target.join("release/peal"))
+    Ok(build.target.join("dist/peal"))
 }
 
 /// Writes the bills of materials. The tool writes into the sources, so it gets a copy of them.
-fn bills(root: &Path, path: &OsStr, dist: &Path, place: &Path) -> Result<()> {
+fn bills(root: &Path, path: &OsStr, dist: &Path, place: &Path, time: u64) -> Result<()> {
     let sources = dist.join("sources");
     let archive = dist.join("sources.tar");
     fs::create_dir_all(&sources)?;
@@ -271,6 +302,8 @@ fn bills(root: &Path, path: &OsStr, dist: &Path, place: &Path) -> Result<()> {
     for (directory, name) in BILLS {
         let mut cyclonedx = cargo(&sources);
         cyclonedx.env("PATH", path).args(["cyclonedx", "--quiet"]);
+        // Else each bill has a number and a time of its own.
+        cyclonedx.env("SOURCE_DATE_EPOCH", time.to_string());
         cyclonedx.arg("--manifest-path");
         cyclonedx.arg(sources.join(directory).join("Cargo.toml"));
         cyclonedx.args(["--format", "json", "--spec-version", "1.5"]);
@@ -280,6 +313,11 @@ fn bills(root: &Path, path: &OsStr, dist: &Path, place: &Path) -> Result<()> {
         let bill = fs::read_to_string(sources.join(&file))
             .with_context(|| format!("reading {}", file.display()))?;
         check(&bill).with_context(|| file.display().to_string())?;
+        // It names crates of the workspace by their directories.
+        let bill = bill.replace(
+            &format!("path+file://{}", sources.display()),
+            "path+file:///peal",
+        );
         write(
             &place.join("share/doc/peal").join(format!("{name}.json")),
             &bill,

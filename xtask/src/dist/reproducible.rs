@@ -1,12 +1,20 @@
 //! Builds whose results depend on the sources and the compiler alone: they name no directory of this machine.
-use super::git;
-use crate::command::cargo;
+use super::{clone, git};
+use crate::command::{cargo, remove_directory};
 use anyhow::{Context, Result};
 use std::{
     env,
+    fs::{self, DirBuilder},
+    os::unix::fs::{DirBuilderExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
+
+/// Directory of the sources, wherever the repository is. Flags of the compiler replace paths in the results, and
+/// that is not all: cargo makes the path of the Rust SDK, which is outside of the modules' workspace, a part of
+/// the names of symbols, and the length of the paths of WIT files becomes a part of some under optimization at
+/// link time.
+const SOURCES: &str = "/var/tmp/peal-dist";
 
 /// Separator in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\u{1f}";
@@ -16,6 +24,8 @@ const FOREIGN: [&str; 3] = ["RUSTC", "CARGO_PROFILE_", "CARGO_BUILD_"];
 
 /// Place, compiler options and time of a build.
 pub struct ReproducibleBuild {
+    /// Clone of the repository.
+    pub sources: PathBuf,
     /// Directory of cargo. It is not that of other builds, which have other options.
     pub target: PathBuf,
     /// Time of the last commit, in seconds since the epoch.
@@ -25,8 +35,15 @@ pub struct ReproducibleBuild {
 }
 
 impl ReproducibleBuild {
-    /// Prepares a build of the last commit.
+    /// Prepares a build of the last commit, whose sources it clones. Tools of the repository serve the clone.
     pub fn new(root: &Path) -> Result<ReproducibleBuild> {
+        let sources = PathBuf::from(SOURCES);
+        remove_directory(&sources)?;
+        // No other user may write into it. An error if another user has made it since.
+        let mut private = DirBuilder::new();
+        private.mode(0o700).create(&sources).context(SOURCES)?;
+        clone(root, &sources)?;
+        link_tools(root, &sources)?;
         let time = git(root, &["log", "-1", "--format=%ct"])?;
         let home = env::home_dir().context("this user has no home directory")?;
         let cargo_home =
@@ -36,23 +53,29 @@ impl ReproducibleBuild {
             time: time.trim().parse().context("the time of the last commit")?,
             // Of several that fit, compilers take the last one.
             names: [
-                (root.to_owned(), "/peal"),
+                (sources.clone(), "/peal"),
                 (target.clone(), "/target"),
                 (cargo_home, "/cargo"),
             ],
             target,
+            sources,
         })
     }
 
+    /// Removes the sources.
+    pub fn end(self) -> Result<()> {
+        remove_directory(&self.sources)
+    }
+
     /// Returns a command of cargo for such a build.
-    pub fn cargo(&self, root: &Path) -> Command {
+    pub fn cargo(&self) -> Command {
         let flags = |option: &str| -> Vec<String> {
             let of = |(directory, name): &(PathBuf, &str)| {
                 format!("{option}={}={name}", directory.display())
             };
             self.names.iter().map(of).collect()
         };
-        let mut command = cargo(root);
+        let mut command = cargo(&self.sources);
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
             if FOREIGN.iter().any(|prefix| text.starts_with(prefix)) {
@@ -71,4 +94,15 @@ impl ReproducibleBuild {
             .env("SOURCE_DATE_EPOCH", self.time.to_string());
         command
     }
+}
+
+/// Links the tools of the repository into its clone: they are downloaded once.
+fn link_tools(root: &Path, sources: &Path) -> Result<()> {
+    let tools = root.join("target/tools");
+    let target = sources.join("target");
+    for directory in [&tools, &target] {
+        fs::create_dir_all(directory)
+            .with_context(|| format!("creating {}", directory.display()))?;
+    }
+    symlink(&tools, target.join("tools")).context("linking the tools")
 }

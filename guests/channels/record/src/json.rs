@@ -1,5 +1,5 @@
 //! Values as JSON, all of them readable by people.
-use peal_log_format::{is_plain, readable};
+use peal_log_format::{is_plain, json_line, readable};
 use peal_sdk::{Info, Proc, Value};
 use serde_json::{Value as Json, json};
 
@@ -69,17 +69,9 @@ fn type_name(value: &Value) -> &'static str {
 
 /// Formats on one line, in which control sequences of terminals are escaped.
 pub fn line(of: &Json) -> String {
-    let mut line = String::new();
-    for character in of.to_string().chars() {
-        if is_plain(character) && character != '\u{feff}' {
-            line.push(character);
-        } else {
-            // Outside of strings there are no such characters; within, all of them are in the basic
-            // plane.
-            line.push_str(&format!("\\u{:04x}", u32::from(character)));
-        }
-    }
-    line + "\n"
+    json_line(&of.to_string(), |character| {
+        is_plain(character) && character != '\u{feff}'
+    })
 }
 
 #[cfg(test)]
