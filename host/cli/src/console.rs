@@ -371,6 +371,8 @@ pub fn work(args: ConsoleArgs) -> Result<ExitCode> {
     // The tokens are in it.
     process_setup::hide_memory()?;
     process_setup::end_with_parent()?;
+    // Reports of a flood must not take the time of those who are flooded.
+    process_setup::take_low_priority().context("cannot lower the priority")?;
     let server = process_setup::standard_input()?;
     let server = UnixStream::from(server);
     let mut messages = MessageStream::new(server.try_clone()?, LIMIT);

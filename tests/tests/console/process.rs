@@ -6,7 +6,9 @@ use crate::{
 use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place, SERVER_UID},
-    finish, until,
+    finish,
+    processes::nice,
+    until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -53,6 +55,8 @@ fn console_is_confined_and_is_started_again() {
         (value("NoNewPrivs:"), value("Seccomp:")),
         ("1".into(), "2".into())
     );
+    // It yields to the server, which has a raised priority, and to procs.
+    assert_eq!(nice(first), Some(10));
     let page = || get("/").with("authorization", format!("Bearer {VIEWER}"));
     page().send(address).expect(200);
     kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::KILL).unwrap();

@@ -56,7 +56,7 @@ pub(crate) struct RecentPosition {
 pub(crate) struct TakenEntries<T> {
     /// Entries, the oldest first.
     pub(crate) entries: Vec<Arc<T>>,
-    /// Number of visible entries that have left the ring since the last reading.
+    /// Number of visible entries since the last reading that have left the ring, or were left out.
     pub(crate) missed: u64,
 }
 
@@ -102,6 +102,11 @@ impl<T> RecentEntries<T> {
         }
     }
 
+    /// Returns the maximum number of entries.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Sets the maximum number of entries.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
@@ -114,18 +119,10 @@ impl<T> RecentEntries<T> {
         &mut self,
         (value, bytes): (T, usize),
         cause: Option<u32>,
-        mut viewers: Vec<u32>,
+        viewers: Vec<u32>,
     ) {
-        viewers.sort_unstable();
-        viewers.dedup();
-        for uid in &viewers {
-            if self.by_user.len() < MAX_COUNTED_USERS || self.by_user.contains_key(uid) {
-                let count = self.by_user.entry(*uid).or_default();
-                *count = count.saturating_add(1);
-            }
-        }
         let number = self.total;
-        self.total = self.total.saturating_add(1);
+        let viewers = self.count(viewers);
         self.held += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         let user = self.users.entry(cause).or_default();
@@ -137,6 +134,25 @@ impl<T> RecentEntries<T> {
             value: Arc::new(value),
         });
         self.evict_excess();
+    }
+
+    /// Leaves an entry out that these users may see: it counts as missed.
+    pub(crate) fn leave_out(&mut self, viewers: Vec<u32>) {
+        self.count(viewers);
+    }
+
+    /// Counts an entry that these users may see. Returns them in order, each once.
+    fn count(&mut self, mut viewers: Vec<u32>) -> Vec<u32> {
+        viewers.sort_unstable();
+        viewers.dedup();
+        for uid in &viewers {
+            if self.by_user.len() < MAX_COUNTED_USERS || self.by_user.contains_key(uid) {
+                let count = self.by_user.entry(*uid).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        self.total = self.total.saturating_add(1);
+        viewers
     }
 
     fn evict_excess(&mut self) {
@@ -181,23 +197,20 @@ impl<T> RecentEntries<T> {
         }
     }
 
-    /// Takes the entries after a position, and moves it. Without a position the entries in the ring are
-    /// taken, and none counts as missed.
+    /// Takes at most this number of entries after a position, and moves it. Of more entries the latest ones
+    /// are taken, equally many of each user, and the others count as missed. Without a position no others do.
     pub(crate) fn take(
         &self,
         position: &mut Option<RecentPosition>,
         viewer: ActivityViewer,
+        max: usize,
     ) -> TakenEntries<T> {
         let RecentPosition { next, visible } = position.unwrap_or_default();
-        let is_visible = |entry: &&RecentEntry<T>| match viewer {
-            ActivityViewer::Admin => true,
-            ActivityViewer::User(uid) => entry.viewers.binary_search(&uid).is_ok(),
-        };
-        let users = self.users.values();
-        let mut entries: Vec<&RecentEntry<T>> = users
-            .flat_map(|user| user.entries.iter().rev())
-            .filter(|entry| entry.number >= next)
-            .filter(is_visible)
+        let users = || self.users.values();
+        let counts = users().map(|user| user.unread(next, viewer).count());
+        let share = equal_share(&counts.collect::<Vec<usize>>(), max);
+        let mut entries: Vec<&RecentEntry<T>> = users()
+            .flat_map(|user| user.unread(next, viewer).take(share))
             .collect();
         entries.sort_unstable_by_key(|entry| entry.number);
         let taken = u64::try_from(entries.len()).unwrap_or(u64::MAX);
@@ -215,6 +228,34 @@ impl<T> RecentEntries<T> {
             entries: entries.collect(),
             missed,
         }
+    }
+}
+
+/// Returns the greatest number of entries that each user may have so that all have at most `max`.
+fn equal_share(counts: &[usize], max: usize) -> usize {
+    let all = |share: usize| -> usize { counts.iter().map(|count| *count.min(&share)).sum() };
+    let most = counts.iter().copied().max().unwrap_or_default();
+    let (mut fits, mut beyond) = (0, most.saturating_add(1));
+    while beyond - fits > 1 {
+        let share = fits.midpoint(beyond);
+        if all(share) <= max {
+            fits = share;
+        } else {
+            beyond = share;
+        }
+    }
+    fits
+}
+
+impl<T> UserEntries<T> {
+    /// Returns the entries from a number on that a reader may see, the latest first.
+    fn unread(&self, next: u64, viewer: ActivityViewer) -> impl Iterator<Item = &RecentEntry<T>> {
+        let latest = self.entries.iter().rev();
+        let unread = latest.take_while(move |entry| entry.number >= next);
+        unread.filter(move |entry| match viewer {
+            ActivityViewer::Admin => true,
+            ActivityViewer::User(uid) => entry.viewers.binary_search(&uid).is_ok(),
+        })
     }
 }
 
@@ -236,7 +277,7 @@ mod tests {
         position: &mut Option<RecentPosition>,
         viewer: ActivityViewer,
     ) -> (Vec<u32>, u64) {
-        let taken = ring.take(position, viewer);
+        let taken = ring.take(position, viewer, usize::MAX);
         (
             taken.entries.iter().map(|entry| **entry).collect(),
             taken.missed,
@@ -300,6 +341,29 @@ mod tests {
         let of = |uid| read(&ring, &mut None, ActivityViewer::User(uid)).0;
         assert_eq!(of(8), [0, 1, 2]);
         assert_eq!(of(7), [95, 96, 97, 98, 99]);
+    }
+
+    #[test]
+    fn limited_reader_gets_the_latest_of_each_user() {
+        let mut ring = RecentEntries::new(20);
+        (0..3).for_each(|number| ring.add((number, 1), Some(8), vec![8]));
+        (3..20).for_each(|number| ring.add((number, 1), Some(7), vec![7]));
+        let take = |max| {
+            let mut position = Some(RecentPosition::default());
+            let taken = ring.take(&mut position, ActivityViewer::Admin, max);
+            let numbers = taken.entries.iter().map(|entry| **entry);
+            (numbers.collect::<Vec<u32>>(), taken.missed, position)
+        };
+        let end = Some(RecentPosition {
+            next: 20,
+            visible: 20,
+        });
+        assert_eq!(take(8), (vec![0, 1, 2, 15, 16, 17, 18, 19], 12, end));
+        assert_eq!(take(5), (vec![1, 2, 18, 19], 16, end), "no user has more");
+        assert_eq!(take(1), (vec![], 20, end));
+        assert_eq!(take(20).1, 0);
+        let taken = ring.take(&mut None, ActivityViewer::User(7), 2);
+        assert_eq!((*taken.entries[0], taken.missed), (18, 0));
     }
 
     #[test]

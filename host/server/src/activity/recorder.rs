@@ -1,14 +1,15 @@
 //! Recorder of what watchers see. It is shared by the parts of the server and never blocks for long.
 use super::{
+    credit::{EntryCredit, UserCredits},
     event_counts::{EventCounts, VisibleEventCounts},
     recent::{ActivityViewer, RecentEntries, RecentPosition, TakenEntries},
 };
 use crate::{
-    admin::{ActivityDenial, ChainOwner, EventPassage, PassageStep},
+    admin::{ActivityDenial, EventPassage, PassageStep},
     notice::{ChainResults, MeasuredEvent},
 };
 use peal_core::{owner::Owner, policy::DecidedBy, server::Denial};
-use peal_model::{Event, Nspace, Proc, Size, Status, UserIdentity};
+use peal_model::{ChainResult, Event, Nspace, Proc, Size, Status, UserIdentity};
 use peal_sandbox::checked_plain;
 use std::{
     collections::BTreeMap,
@@ -16,7 +17,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Number of kept denials and passages until the settings are known.
@@ -25,22 +26,118 @@ const DEFAULT_CAPACITY: usize = 256;
 const MAX_STEPS: usize = 32;
 /// Maximum length of a name or reason, in bytes.
 const MAX_TEXT: usize = 200;
+/// Maximum length of a name or reason in a report: the last character may be escaped, and a report escapes
+/// backslashes.
+const MAX_PLAIN: usize = 2 * (MAX_TEXT + 16);
 /// Bounds of the text of a passage, of a step and of a denial in a report, without names and reasons.
 const PASSAGE_BYTES: usize = 384;
 const STEP_BYTES: usize = 256;
 const DENIAL_BYTES: usize = 384;
-/// Maximum length of a character of a name in a report: a control character becomes `\u0000`.
-const MAX_ESCAPE: usize = 6;
+/// Maximum memory of results that are kept with the infos of the handlers, in bytes.
+const MAX_SHARED_BYTES: usize = 16 << 10;
+/// Maximum length of a character of a name in a report: a control character becomes `\\u{7f}`.
+const MAX_ESCAPE: usize = 7;
 
-/// Passage of an event through the chains, with the users that own its steps.
+/// Passage of an event through the chains. It is made text when it is read: few of the events of a flood are,
+/// and to make text of each would delay all.
 #[derive(Debug)]
 pub(crate) struct RecordedPassage {
-    /// Passage without steps.
-    passage: EventPassage,
-    /// Steps with the users of their owners; none for the site.
-    steps: Vec<(Option<u32>, PassageStep)>,
-    /// Summaries of the steps of each user.
-    users: BTreeMap<Option<u32>, UserSteps>,
+    measured: MeasuredEvent,
+    code: Status,
+    source: Option<Proc>,
+    range: &'static str,
+    /// Results of the chains, with their calls.
+    results: Arc<Vec<ChainResults>>,
+    /// User of the owner of each chain; none for the site.
+    users: Vec<Option<u32>>,
+}
+
+impl RecordedPassage {
+    fn new(
+        measured: &MeasuredEvent,
+        event: &Event,
+        results: &Arc<Vec<ChainResults>>,
+        jobs: &[(Nspace, UserIdentity)],
+    ) -> RecordedPassage {
+        let users = results.iter().map(|chain| user_of(&chain.owner, jobs));
+        RecordedPassage {
+            measured: *measured,
+            code: event.code,
+            source: event.source.clone(),
+            range: event.range.name(),
+            users: users.collect(),
+            results: kept(results),
+        }
+    }
+
+    /// Returns what a reader may see of it. A user sees the steps of its own handlers, and the time to the
+    /// last of these: the rest would tell of handlers of others.
+    pub(crate) fn visible(&self, viewer: ActivityViewer) -> EventPassage {
+        let mut steps = Vec::new();
+        let mut users: BTreeMap<Option<u32>, UserSteps> = BTreeMap::new();
+        for (chain, uid) in self.results.iter().zip(&self.users) {
+            if viewer != ActivityViewer::Admin && viewer.only_user() != *uid {
+                continue;
+            }
+            let user = users.entry(*uid).or_default();
+            for (result, call) in chain.steps.iter().zip(&chain.calls) {
+                let end = call.started.checked_add(call.time);
+                let time = end.and_then(|end| end.duration_since(self.measured.submitted).ok());
+                user.time = user.time.max(time.unwrap_or_default());
+                user.count += 1;
+                if user.count <= MAX_STEPS {
+                    steps.push(PassageStep {
+                        owner: (&chain.owner).into(),
+                        handler: plain(&result.name),
+                        module: plain(&call.module),
+                        status: result.status.into(),
+                        failure: call.failure().map(|failure| failure.reason.clone()),
+                        time_us: micros(call.time),
+                    });
+                }
+            }
+        }
+        let time = match viewer {
+            ActivityViewer::Admin => self.measured.time,
+            ActivityViewer::User(uid) => users
+                .get(&Some(uid))
+                .map(|user| user.time)
+                .unwrap_or_default(),
+        };
+        let end = self.measured.submitted.checked_add(self.measured.time);
+        EventPassage {
+            number: self.measured.number,
+            at_ms: end.map(unix_ms).unwrap_or_default(),
+            code: self.code.into(),
+            source: self.source.as_ref().map(plain_proc),
+            uid: self.measured.uid,
+            range: self.range.to_owned(),
+            time_us: micros(time),
+            steps,
+            further_steps: users.values().map(UserSteps::further).sum(),
+        }
+    }
+
+    /// Returns an upper bound of the length of the passage in a report, and of its memory, in bytes.
+    fn bytes(&self) -> usize {
+        let source = self.source.as_ref().map_or(0, |_| MAX_PLAIN);
+        let steps = self.results.iter().flat_map(|chain| {
+            let owner = match &chain.owner {
+                Owner::Namespace(nspace) => nspace.as_str().len(),
+                Owner::Site | Owner::User(_) => 0,
+            };
+            chain
+                .steps
+                .iter()
+                .zip(&chain.calls)
+                .map(move |(result, call)| {
+                    let failure = call.failure().map_or(0, |failure| failure.reason.len());
+                    let names = plain_bytes(&result.name) + plain_bytes(&call.module);
+                    STEP_BYTES + names + MAX_ESCAPE * (owner + failure)
+                })
+        });
+        PASSAGE_BYTES + source + steps.sum::<usize>().max(memory(&self.results))
+    }
 }
 
 /// Summary of the steps of one user.
@@ -53,91 +150,36 @@ struct UserSteps {
 }
 
 impl UserSteps {
-    /// Returns the number of steps that were not kept.
+    /// Returns the number of steps that are not shown.
     fn further(&self) -> u64 {
         u64::try_from(self.count.saturating_sub(MAX_STEPS)).unwrap_or(u64::MAX)
     }
 }
 
-impl RecordedPassage {
-    fn new(
-        measured: &MeasuredEvent,
-        event: &Event,
-        results: &[ChainResults],
-        jobs: &[(Nspace, UserIdentity)],
-    ) -> RecordedPassage {
-        let mut steps = Vec::new();
-        let mut users: BTreeMap<Option<u32>, UserSteps> = BTreeMap::new();
-        for chain in results {
-            let uid = user_of(&chain.owner, jobs);
-            let user = users.entry(uid).or_default();
-            for (result, call) in chain.steps.iter().zip(&chain.calls) {
-                let end = call.started.checked_add(call.time);
-                let time = end.and_then(|end| end.duration_since(measured.submitted).ok());
-                user.time = user.time.max(time.unwrap_or_default());
-                user.count += 1;
-                if user.count > MAX_STEPS {
-                    continue;
-                }
-                let step = PassageStep {
-                    owner: (&chain.owner).into(),
-                    handler: plain(&result.name),
-                    module: plain(&call.module),
-                    status: result.status.into(),
-                    failure: call.failure().map(|failure| failure.reason.clone()),
-                    time_us: micros(call.time),
-                };
-                steps.push((uid, step));
-            }
-        }
-        let passage = EventPassage {
-            number: measured.number,
-            at_ms: now_ms(),
-            code: event.code.into(),
-            source: event.source.as_ref().map(plain_proc),
-            uid: measured.uid,
-            range: event.range.name().to_owned(),
-            time_us: micros(measured.time),
-            steps: Vec::new(),
-            further_steps: 0,
-        };
-        RecordedPassage {
-            passage,
-            steps,
-            users,
-        }
+/// Returns the results with what a passage shows. Infos of handlers are shared with the event if they are
+/// small, and left out otherwise: handlers could fill the ring by them.
+fn kept(results: &Arc<Vec<ChainResults>>) -> Arc<Vec<ChainResults>> {
+    if memory(results) <= MAX_SHARED_BYTES {
+        return results.clone();
     }
+    let without_infos = |chain: &ChainResults| ChainResults {
+        owner: chain.owner.clone(),
+        calls: chain.calls.clone(),
+        steps: chain
+            .steps
+            .iter()
+            .map(|step| ChainResult {
+                name: step.name.clone(),
+                status: step.status,
+                infos: Vec::new(),
+            })
+            .collect(),
+    };
+    Arc::new(results.iter().map(without_infos).collect())
+}
 
-    /// Returns what a reader may see of it. A user sees the steps of its own handlers, and the time to the
-    /// last of these: the rest would tell of handlers of others.
-    pub(crate) fn visible(&self, viewer: ActivityViewer) -> EventPassage {
-        let mut passage = self.passage.clone();
-        let sees =
-            |uid: &Option<u32>| viewer == ActivityViewer::Admin || viewer.only_user() == *uid;
-        let steps = self.steps.iter().filter(|(uid, _)| sees(uid));
-        passage.steps = steps.map(|(_, step)| step.clone()).collect();
-        let users = self.users.iter().filter(|(uid, _)| sees(uid));
-        passage.further_steps = users.map(|(_, user)| user.further()).sum();
-        if let ActivityViewer::User(uid) = viewer {
-            let user = self.users.get(&Some(uid));
-            passage.time_us = user.map(|user| micros(user.time)).unwrap_or_default();
-        }
-        passage
-    }
-
-    /// Returns an upper bound of the length of the passage in a report, in bytes.
-    fn bytes(&self) -> usize {
-        let source = self.passage.source.as_ref().map_or(0, String::len);
-        let steps = self.steps.iter().map(|(_, step)| {
-            let failure = step.failure.as_ref().map_or(0, String::len);
-            let owner = match &step.owner {
-                ChainOwner::Namespace(nspace) => nspace.len(),
-                ChainOwner::Site | ChainOwner::User(_) => 0,
-            };
-            STEP_BYTES + MAX_ESCAPE * (owner + step.handler.len() + step.module.len() + failure)
-        });
-        PASSAGE_BYTES + MAX_ESCAPE * source + steps.sum::<usize>()
-    }
+fn memory(results: &[ChainResults]) -> usize {
+    results.iter().map(ChainResults::bytes).sum()
 }
 
 /// Denial with its time. It is made text when it is read.
@@ -186,6 +228,8 @@ pub(crate) struct ActivityRecorder {
     denials: Mutex<RecentEntries<RecordedDenial>>,
     passages: Mutex<RecentEntries<RecordedPassage>>,
     counts: Mutex<EventCounts>,
+    credits: Mutex<UserCredits>,
+    began: Instant,
 }
 
 impl Default for ActivityRecorder {
@@ -195,7 +239,38 @@ impl Default for ActivityRecorder {
             denials: Mutex::new(RecentEntries::new(DEFAULT_CAPACITY)),
             passages: Mutex::new(RecentEntries::new(DEFAULT_CAPACITY)),
             counts: Mutex::default(),
+            credits: Mutex::new(UserCredits::full(DEFAULT_CAPACITY)),
+            began: Instant::now(),
         }
+    }
+}
+
+/// Reader of entries of one kind.
+#[derive(Debug)]
+pub(crate) struct ActivityReader {
+    position: Option<RecentPosition>,
+    credit: EntryCredit,
+}
+
+impl ActivityReader {
+    /// Returns a reader of all entries that are there.
+    pub(crate) fn new() -> ActivityReader {
+        ActivityReader {
+            position: None,
+            credit: EntryCredit::full(),
+        }
+    }
+
+    fn take<T>(
+        &mut self,
+        entries: &RecentEntries<T>,
+        viewer: ActivityViewer,
+        now: Duration,
+    ) -> TakenEntries<T> {
+        let max = self.credit.at(now, entries.capacity());
+        let taken = entries.take(&mut self.position, viewer, max);
+        self.credit.spend(taken.entries.len());
+        taken
     }
 }
 
@@ -216,6 +291,7 @@ impl ActivityRecorder {
     pub(crate) fn set_capacity(&self, capacity: usize) {
         lock(&self.denials).set_capacity(capacity);
         lock(&self.passages).set_capacity(capacity);
+        lock(&self.credits).set_capacity(capacity);
     }
 
     /// Adds a watcher. Events are recorded, and counted, from the first one on.
@@ -224,6 +300,7 @@ impl ActivityRecorder {
             // An event that ended after the last watcher had gone is not of this one's time.
             lock(&self.passages).clear();
             *lock(&self.counts) = EventCounts::default();
+            lock(&self.credits).refill();
         }
         WatchedActivity(self.clone())
     }
@@ -233,15 +310,20 @@ impl ActivityRecorder {
         self.watchers.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts an event of a user, or of the site, that enters the chains.
-    pub(crate) fn count_event(&self, uid: Option<u32>, code: Status) {
+    /// Counts an event of a user, or of the site, that enters the chains, while there are watchers. Returns
+    /// true if its passage is to be recorded.
+    pub(crate) fn event_enters(&self, uid: Option<u32>, code: Status) -> bool {
+        if !self.is_watched() {
+            return false;
+        }
         lock(&self.counts).add(uid, code);
+        lock(&self.credits).take(uid, self.began.elapsed())
     }
 
     /// Adds a denial.
     pub(crate) fn record_denial(&self, denial: Denial) {
         let uid = denial.identity.map(|identity| identity.uid);
-        let at_ms = now_ms();
+        let at_ms = unix_ms(SystemTime::now());
         let recorded = RecordedDenial { at_ms, denial };
         let bytes = recorded.bytes();
         lock(&self.denials).add((recorded, bytes), uid, uid.into_iter().collect());
@@ -252,7 +334,7 @@ impl ActivityRecorder {
         &self,
         measured: &MeasuredEvent,
         event: &Event,
-        results: &[ChainResults],
+        results: &Arc<Vec<ChainResults>>,
         jobs: &[(Nspace, UserIdentity)],
     ) {
         if !self.is_watched() {
@@ -260,27 +342,44 @@ impl ActivityRecorder {
         }
         let recorded = RecordedPassage::new(measured, event, results, jobs);
         let bytes = recorded.bytes();
-        let owners = recorded.users.keys().copied().flatten();
+        let owners = recorded.users.iter().copied().flatten();
         let viewers = owners.chain(measured.uid).collect();
         lock(&self.passages).add((recorded, bytes), measured.uid, viewers);
     }
 
-    /// Takes the denials after a position, and moves it.
-    pub(crate) fn take_denials(
+    /// Notes that the passage of an event of a user is not recorded: readers have missed it.
+    pub(crate) fn leave_passage_out(
         &self,
-        position: &mut Option<RecentPosition>,
-        viewer: ActivityViewer,
-    ) -> TakenEntries<RecordedDenial> {
-        lock(&self.denials).take(position, viewer)
+        uid: Option<u32>,
+        results: &[ChainResults],
+        jobs: &[(Nspace, UserIdentity)],
+    ) {
+        if !self.is_watched() {
+            return;
+        }
+        let owners = results.iter();
+        let owners = owners.filter_map(|chain| user_of(&chain.owner, jobs));
+        lock(&self.passages).leave_out(owners.chain(uid).collect());
     }
 
-    /// Takes the passages after a position, and moves it.
+    /// Takes the denials after a reader's position, as far as it has credit for them at this time of the server.
+    pub(crate) fn take_denials(
+        &self,
+        reader: &mut ActivityReader,
+        viewer: ActivityViewer,
+        now: Duration,
+    ) -> TakenEntries<RecordedDenial> {
+        reader.take(&lock(&self.denials), viewer, now)
+    }
+
+    /// Takes the passages after a reader's position, as far as it has credit for them at this time of the server.
     pub(crate) fn take_passages(
         &self,
-        position: &mut Option<RecentPosition>,
+        reader: &mut ActivityReader,
         viewer: ActivityViewer,
+        now: Duration,
     ) -> TakenEntries<RecordedPassage> {
-        lock(&self.passages).take(position, viewer)
+        reader.take(&lock(&self.passages), viewer, now)
     }
 
     /// Returns the number of denials so far that a reader may see.
@@ -316,6 +415,11 @@ fn plain(text: &str) -> String {
     checked_plain(text, MAX_TEXT)
 }
 
+/// Returns an upper bound of the length of a name in a report, in bytes.
+fn plain_bytes(name: &str) -> usize {
+    name.len().saturating_mul(MAX_ESCAPE).min(MAX_PLAIN)
+}
+
 fn plain_proc(proc: &Proc) -> String {
     plain(&proc.to_string())
 }
@@ -324,9 +428,9 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+fn unix_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -246,13 +246,14 @@ impl SharedChain {
             let measured = begun.end(entered.number, entered.user_of_source());
             (measured, begun)
         });
-        if let Some((measured, begun)) = &measured
-            && begun.is_watched
-        {
-            let activity = self.metrics.activity();
-            activity.record_passage(measured, &entered.event, &results, &entered.jobs);
-        }
         let results = Arc::new(results);
+        let activity = self.metrics.activity();
+        match &measured {
+            Some((measured, begun)) if begun.is_recorded => {
+                activity.record_passage(measured, &entered.event, &results, &entered.jobs);
+            }
+            _ => activity.leave_passage_out(entered.user_of_source(), &results, &entered.jobs),
+        }
         let reached = ReachedJobs::new(entered.reach, entered.jobs);
         self.notices.notify(Notice::Passed {
             event: entered.event,
@@ -412,12 +413,9 @@ impl Chains {
     pub(crate) fn submit(&self, entered: ChainEvent) {
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
         let activity = self.shared.metrics.activity();
-        let is_watched = activity.is_watched();
-        if is_watched {
-            activity.count_event(entered.user_of_source(), entered.event.code);
-        }
+        let is_recorded = activity.event_enters(entered.user_of_source(), entered.event.code);
         let is_traced = self.shared.notices.takes_sample();
-        let measurement = EventMeasurement::begin(is_traced, is_watched);
+        let measurement = EventMeasurement::begin(is_traced, is_recorded);
         // Count first: without owners the event has passed before `pass` returns.
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared

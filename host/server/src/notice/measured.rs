@@ -1,5 +1,5 @@
 //! Times and outcomes of module calls, for listeners that export traces and for watchers of the activity.
-//! Decisions are measured if they are sampled, events also while the activity is watched.
+//! Decisions are measured if they are sampled, events also if their passage is recorded.
 use peal_core::policy::{DecidedBy, DeniedVerdict, Verdict};
 use peal_model::{ChainResult, PolicyOutcome, PolicyRequest, Size, Status, TargetProc};
 use peal_sandbox::{CallFailure, CallUsage, Digest, LimitKind, checked_plain};
@@ -18,20 +18,20 @@ pub(crate) struct EventMeasurement {
     began: Instant,
     /// True if listeners get the measurement.
     pub(crate) is_traced: bool,
-    /// True if the activity was watched when the event was submitted.
-    pub(crate) is_watched: bool,
+    /// True if watchers of the activity get it.
+    pub(crate) is_recorded: bool,
 }
 
 impl EventMeasurement {
     /// Begins the measurement of an event, if it has a use.
-    pub(crate) fn begin(is_traced: bool, is_watched: bool) -> Option<Arc<EventMeasurement>> {
-        (is_traced || is_watched).then(|| {
+    pub(crate) fn begin(is_traced: bool, is_recorded: bool) -> Option<Arc<EventMeasurement>> {
+        (is_traced || is_recorded).then(|| {
             Arc::new(EventMeasurement {
                 // First, so that the end is not before that of the last call.
                 began: Instant::now(),
                 submitted: SystemTime::now(),
                 is_traced,
-                is_watched,
+                is_recorded,
             })
         })
     }
@@ -267,7 +267,7 @@ mod tests {
     fn event_is_measured_only_for_a_trace_or_a_watcher() {
         assert!(EventMeasurement::begin(false, false).is_none());
         let begun = EventMeasurement::begin(false, true).unwrap();
-        assert!(begun.is_watched && !begun.is_traced);
+        assert!(begun.is_recorded && !begun.is_traced);
         let measured = begun.end(3, Some(7));
         assert_eq!((measured.number, measured.uid), (3, Some(7)));
     }

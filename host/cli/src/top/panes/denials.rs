@@ -46,7 +46,7 @@ pub fn table(data: &LiveData) -> DataTable {
             .map(|of| row(of.number, &of.entry))
             .collect(),
         empty: told_by_socket(data, "nothing was denied"),
-        remark: (missed > 0).then(|| format!("{missed} more came faster than they were read")),
+        remark: (missed > 0).then(|| format!("{missed} more came too fast to be listed")),
     }
 }
 

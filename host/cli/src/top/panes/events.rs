@@ -77,7 +77,7 @@ pub fn table<'a>(
         flexible: 3,
         rows: passages.map(row).collect(),
         empty: "no event has passed the chains since this began",
-        remark: (missed > 0).then(|| format!("{missed} more came faster than they were read")),
+        remark: (missed > 0).then(|| format!("{missed} more came too fast to be listed")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of what each reader sees of events and denials.
 use super::*;
+use crate::activity::MAX_RING_BYTES;
 use crate::notice::{MeasuredCall, MeasuredFailure, MeasuredOutcome};
 use peal_model::{ChainResult, Hook, Info, KeyName, Range, Rank, Value, code};
 use peal_sandbox::Digest;
@@ -56,7 +57,7 @@ fn results(owner: Owner, handler: &str, count: usize, end_us: u64) -> ChainResul
 }
 
 fn passages(recorder: &ActivityRecorder, viewer: ActivityViewer) -> Vec<EventPassage> {
-    let taken = recorder.take_passages(&mut None, viewer);
+    let taken = recorder.take_passages(&mut ActivityReader::new(), viewer, Duration::ZERO);
     let entries = taken.entries.iter();
     entries.map(|passage| passage.visible(viewer)).collect()
 }
@@ -73,13 +74,13 @@ fn user_sees_own_events_and_own_steps_only() {
     let recorder = Arc::new(ActivityRecorder::default());
     let _watched = recorder.watch();
     let job = Nspace::new("job").unwrap();
-    let results = [
+    let results = vec![
         results(Owner::Site, "site", 1, 10),
         results(Owner::User(7), "seven", 1, 20),
         results(Owner::Namespace(job.clone()), "eight", 1, 30),
     ];
     let jobs = [(job, identity(8))];
-    recorder.record_passage(&measured(Some(9)), &event(), &results, &jobs);
+    recorder.record_passage(&measured(Some(9)), &event(), &Arc::new(results), &jobs);
     let all = vec!["site", "seven", "eight"];
     assert_eq!(handlers(&recorder, ActivityViewer::Admin), [all]);
     assert_eq!(handlers(&recorder, ActivityViewer::User(7)), [["seven"]]);
@@ -101,11 +102,11 @@ fn user_sees_own_events_and_own_steps_only() {
 fn many_steps_of_site_leave_room_for_those_of_users() {
     let recorder = Arc::new(ActivityRecorder::default());
     let _watched = recorder.watch();
-    let results = [
+    let results = vec![
         results(Owner::Site, "site", 100, 10),
         results(Owner::User(7), "seven", MAX_STEPS + 3, 20),
     ];
-    recorder.record_passage(&measured(None), &event(), &results, &[]);
+    recorder.record_passage(&measured(None), &event(), &Arc::new(results), &[]);
     let of = |viewer| {
         let passage = passages(&recorder, viewer).remove(0);
         (passage.steps.len(), passage.further_steps)
@@ -118,20 +119,58 @@ fn many_steps_of_site_leave_room_for_those_of_users() {
 fn passages_and_counts_are_those_of_present_watchers() {
     let recorder = Arc::new(ActivityRecorder::default());
     let admin = ActivityViewer::Admin;
-    let pass = || recorder.record_passage(&measured(None), &event(), &[], &[]);
+    let pass = || recorder.record_passage(&measured(None), &event(), &Arc::default(), &[]);
     let counted = || recorder.event_counts(admin).codes.len();
     pass();
     assert!(passages(&recorder, admin).is_empty() && !recorder.is_watched());
     let first = recorder.watch();
     let second = recorder.watch();
     pass();
-    recorder.count_event(None, Status(-1));
+    recorder.event_enters(None, Status(-1));
     drop(first);
     assert_eq!((passages(&recorder, admin).len(), counted()), (1, 1));
     drop(second);
     assert!(passages(&recorder, admin).is_empty() && !recorder.is_watched());
     let _third = recorder.watch();
     assert_eq!((passages(&recorder, admin).len(), counted()), (0, 0));
+}
+
+#[test]
+fn passages_of_a_flood_that_are_left_out_count_as_missed() {
+    let recorder = Arc::new(ActivityRecorder::default());
+    recorder.set_capacity(16);
+    let (admin, user) = (ActivityViewer::Admin, ActivityViewer::User(7));
+    assert!(!recorder.event_enters(None, Status(-1)), "nobody watches");
+    let _watched = recorder.watch();
+    let mut readers = [ActivityReader::new(), ActivityReader::new()];
+    let mut read = || {
+        let [of_admin, of_user] = &mut readers;
+        let read = |reader, viewer| {
+            let taken = recorder.take_passages(reader, viewer, Duration::ZERO);
+            (taken.entries.len(), taken.missed)
+        };
+        (read(of_admin, admin), read(of_user, user))
+    };
+    assert_eq!(read(), ((0, 0), (0, 0)));
+    let mut recorded = 0;
+    for _ in 0..10_000 {
+        let results = Arc::new(vec![results(Owner::User(7), "seven", 1, 20)]);
+        if recorder.event_enters(Some(8), Status(-1)) {
+            recorded += 1;
+            recorder.record_passage(&measured(Some(8)), &event(), &results, &[]);
+        } else {
+            recorder.leave_passage_out(Some(8), &results, &[]);
+        }
+    }
+    assert!(
+        (16..256).contains(&recorded),
+        "{recorded}: as many as are kept"
+    );
+    assert_eq!(read(), ((16, 9984), (16, 9984)));
+    assert!(
+        recorder.event_enters(Some(7), Status(-1)),
+        "of another user"
+    );
 }
 
 fn denial(uid: u32, by: DecidedBy, reason: &str) -> Denial {
@@ -154,7 +193,7 @@ fn user_sees_own_denials_without_names_of_policies() {
     recorder.record_denial(denial(7, DecidedBy::Policy("secret".to_owned()), &why));
     recorder.record_denial(denial(8, DecidedBy::Unavailable, "later"));
     let seen = |viewer| {
-        let taken = recorder.take_denials(&mut None, viewer);
+        let taken = recorder.take_denials(&mut ActivityReader::new(), viewer, Duration::ZERO);
         let entries = taken.entries.iter();
         entries
             .map(|denial| denial.visible(viewer))
@@ -177,7 +216,7 @@ fn texts_in_a_report_are_no_longer_than_was_charged() {
     results.owner = Owner::Namespace(Nspace::new(&"\"".repeat(200)).unwrap());
     let mut event = event();
     event.source = Some(Proc::new(Nspace::new(&"\"".repeat(250)).unwrap(), Rank(0)));
-    let passage = RecordedPassage::new(&measured(None), &event, &[results], &[]);
+    let passage = RecordedPassage::new(&measured(None), &event, &Arc::new(vec![results]), &[]);
     let length = |text: Result<String, _>| text.map(|text: String| text.len()).unwrap();
     let text = serde_json::to_string(&passage.visible(ActivityViewer::Admin));
     assert!(length(text) <= passage.bytes());
@@ -187,4 +226,15 @@ fn texts_in_a_report_are_no_longer_than_was_charged() {
     };
     let text = serde_json::to_string(&denial.visible(ActivityViewer::Admin));
     assert!(length(text) <= denial.bytes());
+}
+
+#[test]
+fn large_infos_of_handlers_take_no_room_in_the_ring() {
+    let recorder = Arc::new(ActivityRecorder::default());
+    let _watched = recorder.watch();
+    let mut results = results(Owner::Site, "site", 1, 10);
+    let info = Info::new(KeyName("large"), Value::string(&"x".repeat(MAX_RING_BYTES)));
+    results.steps[0].infos.push(info);
+    recorder.record_passage(&measured(None), &event(), &Arc::new(vec![results]), &[]);
+    assert_eq!(handlers(&recorder, ActivityViewer::Admin), [["site"]]);
 }

@@ -1,4 +1,5 @@
-//! Watchers of the activity. A watcher has no queue: it takes what is in the rings when it writes. While one
+//! Watchers of the activity. A watcher has no queue: it takes what is in the rings when it writes, of a flood a
+//! part. While one
 //! does not read, the server holds the report that it writes and the sections that the watcher has, which
 //! administrators share with each other.
 use super::{
@@ -6,7 +7,7 @@ use super::{
     sample::{ActivitySample, ActivitySections},
 };
 use crate::{
-    activity::{ActivityRecorder, ActivityViewer, RecentPosition, WatchedActivity},
+    activity::{ActivityReader, ActivityRecorder, ActivityViewer, WatchedActivity},
     admin::{
         protocol::{AdminReply, MAX_REPLY},
         watch::encoded,
@@ -28,8 +29,8 @@ pub(crate) struct ActivityWatcher {
     number: u64,
     /// Sections that the reader has.
     known: Option<ActivitySections>,
-    denials: Option<RecentPosition>,
-    passages: Option<RecentPosition>,
+    denials: ActivityReader,
+    passages: ActivityReader,
     /// Number of passages so far that the reader may see.
     seen: u64,
     _watched: WatchedActivity,
@@ -50,8 +51,8 @@ impl ActivityWatcher {
             interval: interval.clamp(viewer.least_interval(), LONGEST_INTERVAL),
             number: 0,
             known: None,
-            denials: None,
-            passages: None,
+            denials: ActivityReader::new(),
+            passages: ActivityReader::new(),
             seen: 0,
             _watched: recorder.watch(),
             _permit: permit,
@@ -86,8 +87,10 @@ impl ActivityWatcher {
     fn report(&mut self, sample: &ActivitySample) -> ActivityReport {
         let viewer = self.viewer;
         let now = sample.visible(viewer);
-        let denials = self.recorder.take_denials(&mut self.denials, viewer);
-        let passages = self.recorder.take_passages(&mut self.passages, viewer);
+        let time = sample.uptime();
+        let recorder = &self.recorder;
+        let denials = recorder.take_denials(&mut self.denials, viewer, time);
+        let passages = recorder.take_passages(&mut self.passages, viewer, time);
         self.number = self.number.saturating_add(1);
         self.seen = self.seen.saturating_add(passages.missed);
         let passed = passages.entries.iter().map(|passage| {

@@ -63,6 +63,11 @@ fn activity_module(owner: &ChainOwner) -> ActivityModule {
 
 /// Returns a sample with a job of user 7, one of user 8, and what they and the site have.
 pub(crate) fn sample() -> ActivitySample {
+    sample_at(Duration::from_secs(5))
+}
+
+/// Returns the same at another time since the start of the server.
+pub(crate) fn sample_at(uptime: Duration) -> ActivitySample {
     let owners = [
         ChainOwner::Site,
         ChainOwner::User(7),
@@ -81,7 +86,7 @@ pub(crate) fn sample() -> ActivitySample {
     };
     ActivitySample {
         taken: Instant::now(),
-        uptime: Duration::from_secs(5),
+        uptime,
         server: Arc::new(ActivityServer {
             release: "0".to_owned(),
             node: "n".to_owned(),

@@ -2,7 +2,7 @@
 use super::*;
 use crate::{
     admin::{
-        activity::sample::tests::sample,
+        activity::sample::tests::{sample, sample_at},
         watcher_shares::{WatcherKind, WatcherLimits, WatcherShares},
     },
     notice::{ChainResults, MeasuredEvent},
@@ -35,7 +35,7 @@ fn pass(recorder: &ActivityRecorder, number: u64, owner: Owner) {
         steps: Vec::new(),
         calls: Vec::new(),
     };
-    recorder.record_passage(&measured, &event, &[results], &[]);
+    recorder.record_passage(&measured, &event, &Arc::new(vec![results]), &[]);
 }
 
 fn numbers(report: &ActivityReport) -> Vec<u64> {
@@ -80,6 +80,21 @@ fn user_gets_numbers_of_its_own_and_admin_those_of_server() {
     );
     pass(&recorder, 200, Owner::User(7));
     assert_eq!(numbers(&user.report(&sample)), [4]);
+}
+
+#[test]
+fn flood_is_reported_in_part() {
+    let recorder: Arc<ActivityRecorder> = Arc::default();
+    let mut watcher = watcher(&recorder, ActivityViewer::Admin);
+    let mut report = |uptime| {
+        (0..1000).for_each(|number| pass(&recorder, number, Owner::Site));
+        let report = watcher.report(&sample_at(Duration::from_secs(uptime)));
+        (report.passages.len(), report.missed.passages)
+    };
+    assert_eq!(report(5), (256, 0), "all that are there");
+    assert_eq!(report(5), (0, 1000));
+    assert_eq!(report(6), (32, 968));
+    assert_eq!(report(60), (256, 744));
 }
 
 #[test]
