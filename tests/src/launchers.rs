@@ -1,9 +1,12 @@
 //! Launchers with a PMIx server of their own: those of other projects, and Peal's.
-use crate::{c_program, guest, peal, program, provided, root, test_servers};
+use crate::{Done, c_program, guest, peal, program, provided, root, run_within, test_servers};
 use std::{
     ffi::{OsStr, OsString},
+    fs,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{self, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 /// Launcher of jobs.
@@ -67,6 +70,7 @@ impl Launcher {
             Launcher::Mpirun(mpirun) => {
                 let mut command = Command::new(mpirun);
                 command.args(["--oversubscribe", "-n", &procs]);
+                command.env("OMPI_MCA_orte_tmpdir_base", session_directory());
                 command
             }
             Launcher::Prterun(release) => {
@@ -89,6 +93,44 @@ impl Launcher {
             .env_remove("PEAL_LOG");
         command
     }
+}
+
+/// Returns a directory of this test for the sessions of `mpirun`. In a common one they make and remove the
+/// same directory, so that of those that start while others end some fail.
+fn session_directory() -> PathBuf {
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("jobs").replace("::", ".");
+    let name = format!("{}.{test}", process::id());
+    let directory = root().join("target/mpirun").join(name);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// Number of attempts after which a hanging launcher counts as a failure.
+const ATTEMPTS: usize = 3;
+
+/// Status of `timeout` for a command that it ended.
+const LATE: i32 = 124;
+
+/// Runs a job of a launcher of another project within this time. Tries again if that hangs, as these
+/// launchers sometimes do on few cores.
+#[track_caller]
+pub fn run_under_foreign(command: &Command, limit: Duration) -> Done {
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg(limit.as_secs().to_string())
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    let mut attempts = (0..ATTEMPTS).map(|_| run_within(limit * 2, &mut bounded));
+    let done = attempts.find(|done| done.status != Some(LATE));
+    done.unwrap_or_else(|| panic!("{command:?} hangs {ATTEMPTS} times"))
 }
 
 /// Returns `peal attach` with these handlers, followed by a program.

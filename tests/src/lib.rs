@@ -209,20 +209,20 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Done {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    finish_within(
-        limit,
-        child.unwrap_or_else(|error| panic!("{command:?}: {error}")),
-    )
+    let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    finish_within(limit, child).unwrap_or_else(|| panic!("{command:?} hangs"))
 }
 
 /// Waits for a command that was started with its output piped.
 #[track_caller]
 pub fn finish(child: Child) -> Done {
-    finish_within(PATIENCE, child)
+    let pid = child.id();
+    finish_within(PATIENCE, child).unwrap_or_else(|| panic!("process {pid} hangs"))
 }
 
+/// Returns nothing for a process that exceeds the time limit, which it kills.
 #[track_caller]
-fn finish_within(limit: Duration, mut child: Child) -> Done {
+fn finish_within(limit: Duration, mut child: Child) -> Option<Done> {
     let pid = child.id();
     let out = drain(child.stdout.take());
     let err = drain(child.stderr.take());
@@ -232,17 +232,17 @@ fn finish_within(limit: Duration, mut child: Child) -> Done {
         let _ = Command::new("kill")
             .args(["-KILL", &pid.to_string()])
             .status();
-        panic!("process {pid} hangs");
+        return None;
     };
     let read = |from: mpsc::Receiver<String>| {
         from.recv_timeout(PATIENCE)
             .expect("another process holds the output open")
     };
-    Done {
+    Some(Done {
         status: status.unwrap().code(),
         stdout: read(out),
         stderr: read(err),
-    }
+    })
 }
 
 fn drain(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {

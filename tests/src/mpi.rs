@@ -1,14 +1,11 @@
 //! Open MPI in two releases, its programs, and the counts of the tests of `mpi4py`.
 use crate::{
-    Done, c_program, launchers::Launcher, libpmix::Release, provided, run_within, test_servers,
+    Done, c_program,
+    launchers::{Launcher, run_under_foreign},
+    libpmix::Release,
+    provided, test_servers,
 };
-use std::{
-    collections::BTreeSet,
-    ffi::OsStr,
-    path::PathBuf,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, ffi::OsStr, path::PathBuf, process::Command, time::Duration};
 
 /// Release of Open MPI.
 #[derive(Clone, Debug)]
@@ -120,6 +117,9 @@ impl OpenMpi {
             Some(path) if is_peal => command.env("LD_LIBRARY_PATH", path),
             _ => command.env("LD_LIBRARY_PATH", &self.libraries),
         };
+        // Else each rank of 4.1 loads the libraries of networks, of which that for Omni-Path calibrates its clock
+        // for 0.2 s before it finds no network.
+        command.env("OMPI_MCA_pml", "ob1");
         if let Some(prefix) = &self.prefix {
             // Its libfabric, which procs of one node do not need, sleeps for a second while it
             // looks for networks.
@@ -196,32 +196,8 @@ pub fn counted(done: &Done) -> BTreeSet<(&'static str, String)> {
     counts
 }
 
-/// Number of attempts after which a hanging launcher counts as a failure.
-const ATTEMPTS: usize = 3;
-
-/// Runs a program under the release's own launcher within this time. Tries again if that hangs, as
-/// these launchers sometimes do on few cores.
+/// Runs a program under the release's own launcher within this time, by [`run_under_foreign`].
 #[track_caller]
 pub fn run_under_its_own(mpi: &OpenMpi, procs: u32, program: &[PathBuf], limit: Duration) -> Done {
-    let command = mpi.under_its_own(procs, program);
-    let mut bounded = Command::new("timeout");
-    bounded
-        .arg(limit.as_secs().to_string())
-        .arg(command.get_program())
-        .args(command.get_args())
-        .stdin(Stdio::null());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => bounded.env(name, value),
-            None => bounded.env_remove(name),
-        };
-    }
-    let mut attempts = (0..ATTEMPTS).map(|_| run_within(limit * 2, &mut bounded));
-    let done = attempts.find(|done| done.status != Some(124));
-    done.unwrap_or_else(|| {
-        panic!(
-            "the launcher of {} hangs with {program:?} on {procs}",
-            mpi.name
-        )
-    })
+    run_under_foreign(&mpi.under_its_own(procs, program), limit)
 }

@@ -34,7 +34,7 @@ pub use encode::{declare, encode};
 pub use error::BuildError;
 pub use manifest::{Language, MANIFEST, Manifest, is_name};
 pub use project::Project;
-pub use tools::{BuildTools, Install};
+pub use tools::{BuildTools, Install, on_path};
 pub use world::world;
 
 /// Callback for progress messages to the user.

@@ -65,7 +65,7 @@ pub(crate) fn entries(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
 }
 
 /// Finds a program on `PATH`.
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+pub fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|dir| dir.join(name))
         .find(|file| is_program(file))

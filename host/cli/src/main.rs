@@ -28,6 +28,7 @@ mod helper;
 mod interrupts;
 mod job;
 mod job_guard;
+mod job_options;
 mod listing;
 mod log;
 mod messages;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, Signal, geteuid, getpriority_process, getrlimit, getuid,
-    set_dumpable_behavior, set_parent_process_death_signal, setpriority_process, setrlimit,
+    nice, set_dumpable_behavior, set_parent_process_death_signal, setpriority_process, setrlimit,
 };
 use std::{
     env,
@@ -22,6 +22,9 @@ const CORE_BYTES: u64 = 1;
 
 /// Variables in which sudo, pkexec and doas store the user that ran them.
 const REQUESTERS: [&str; 3] = ["SUDO_UID", "PKEXEC_UID", "DOAS_USER"];
+
+/// Nice value of processes that yield to others.
+const LOW_PRIORITY: i32 = 10;
 
 /// Values of these variables that mean root.
 const ROOT: [&str; 2] = ["0", "root"];
@@ -66,6 +69,18 @@ pub fn lower_priority() -> io::Result<()> {
     if getpriority_process(None)? < 0 {
         setpriority_process(None, 0)?;
     }
+    Ok(())
+}
+
+/// Gives this process a low priority, so that procs and the server come first. On a node whose procs never rest
+/// a tenth of a core is left.
+///
+/// # Errors
+///
+/// Fails if the system refuses.
+pub fn take_low_priority() -> io::Result<()> {
+    lower_priority()?;
+    nice(LOW_PRIORITY)?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use crate::{
     config,
     interrupts::{Interrupts, UserSignal},
     job_guard::JobGuard,
+    job_options::job_options,
     node::{self, LocalServer, PreparedServer},
     plain, stdin, transcript,
 };
@@ -11,7 +12,7 @@ use anyhow::{Context, Result};
 use peal_config::{Config, SettingOverride};
 use peal_core::choice::OnKill;
 use peal_launcher::{
-    AppRequest, EmbeddedHostEnvironment, EnvironmentSetting, JobExit, JobOptions, JobOutput,
+    AppRequest, Binding, EmbeddedHostEnvironment, EnvironmentSetting, JobExit, JobOutput,
     JobRequest, LaunchError, Reported, Reporting, RunningJob, Tagging,
 };
 use peal_model::{Nspace, Proc, Text};
@@ -33,11 +34,15 @@ const TIMED_OUT: u8 = 124;
 /// Runs a job, and returns its exit status.
 pub fn run(mut args: Run) -> Result<ExitCode> {
     let apps = args.apps()?;
-    let on_abort = args
-        .on_abort
-        .take()
-        .map(|word| SettingOverride::option("--on-abort", "run.on_abort", word));
-    let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
+    let options = [
+        ("--on-abort", "run.on_abort", args.on_abort.take()),
+        ("--bind-to", "run.bind_to", args.bind_to.take()),
+        ("--map-by", "run.map_by", args.map_by.take()),
+    ];
+    let given = options
+        .into_iter()
+        .filter_map(|(option, key, word)| Some(SettingOverride::option(option, key, word?)));
+    let resolved = config::load(std::mem::take(&mut args.config), given)?;
     let config = &resolved.config;
     let me = node::unique("peal");
     let notices = Notices::default();
@@ -59,6 +64,10 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     };
     let transcript = args.events.then(|| notices.listen(transcript::is_shown));
     let request = request(&args, &apps, config, nspace.clone())?;
+    let bindings = request.bindings()?;
+    if args.report_bindings {
+        report(bindings.as_deref());
+    }
     let command = request.command();
     let prepared = PreparedServer::for_job(
         &resolved,
@@ -151,7 +160,7 @@ fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Res
         parent: None,
         offset: 0,
         hostname: peal_system::hostname(),
-        options: keeping(config),
+        options: job_options(config)?,
         output: JobOutput {
             tagging: if args.tag_output {
                 Tagging::Rank
@@ -166,6 +175,17 @@ fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Res
             to: args.log_channels.clone(),
         },
     })
+}
+
+/// Prints the processors of each rank.
+fn report(bindings: Option<&[Binding]>) {
+    match bindings {
+        None => crate::print_line("procs are not bound to processors (--bind-to)"),
+        Some(all) => {
+            let lines = (0..).zip(all).map(|(rank, binding)| binding.report(rank));
+            lines.for_each(|line| crate::print_line(&line));
+        }
+    }
 }
 
 fn application(app: &AppArgs) -> Result<AppRequest> {
@@ -190,20 +210,6 @@ fn application(app: &AppArgs) -> Result<AppRequest> {
         process_set: app.pset.as_deref().map(Text::from),
         ..AppRequest::new(program, rest.to_vec(), app.procs)
     })
-}
-
-/// Returns the job options of the configuration.
-fn keeping(config: &Config) -> JobOptions {
-    JobOptions {
-        on_abort: config.run.on_abort,
-        action_timeout: config.run.action_timeout,
-        termination_delay: config.run.termination_delay,
-        grace: config.run.grace,
-        restart: config.run.restart,
-        control_groups: config.run.control_groups,
-        max_spawned: config.run.max_spawned_jobs,
-        output_backlog_bytes: config.run.output_backlog_bytes,
-    }
 }
 
 /// End of a job: in time, or at its time limit.

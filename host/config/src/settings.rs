@@ -20,7 +20,10 @@ use crate::{
     },
 };
 use peal_core::{
-    choice::{ControlGroups, IdentityCheck, OnAbort, OnKill, RecordFailurePolicy, RestartScope},
+    choice::{
+        BindTo, ControlGroups, IdentityCheck, OnAbort, OnKill, ProcessorUnit, RecordFailurePolicy,
+        RestartScope, TopologySource,
+    },
     defaults::HookDefault,
 };
 use peal_model::{ClusterName, NodeName};
@@ -64,6 +67,16 @@ settings! {
         /// Use of a control group (cgroup v2) for each proc. A frozen control group pauses the
         /// proc; without one, signals pause it.
         control_groups "run.control_groups": ControlGroups = ControlGroups::Try, KeywordKind, "\"off\"";
+        /// Source of the topology of the node (processors, caches, memory, devices) for procs: `peal run`
+        /// discovers it once by hwloc's `lstopo`, and keeps it for a day in its cache directory; or each
+        /// proc discovers it by itself, as without `lstopo`.
+        topology "run.topology": TopologySource = TopologySource::Launcher, KeywordKind, "\"procs\"";
+        /// Unit of processors that each proc of `peal run` may run on: a hardware thread, a core, the cores of
+        /// a level-3 cache, of a NUMA node or of a package; or all.
+        bind_to "run.bind_to": BindTo = BindTo::None, KeywordKind, "\"core\"";
+        /// Unit of processors that bound procs are placed on by turns. Within it each takes the next one of
+        /// `run.bind_to`.
+        map_by "run.map_by": Option<ProcessorUnit> = None, Unset("that of run.bind_to", KeywordKind), "\"package\"";
         /// Maximum number of spawned jobs (PMIx_Spawn, MPI_Comm_spawn) that exist at the same time.
         max_spawned_jobs "run.max_spawned_jobs": usize = 64, Number(0, 65_535), "8";
         /// Latest output of each stream of a proc that is kept for later pulls (PMIx_IOF_pull), in
@@ -430,7 +443,8 @@ settings! {
         max_watchers_per_user "admin.max_watchers_per_user": Option<usize> = None,
             Unset("an eighth of admin.max_watchers", Number(0, 4096)), "2";
         /// Maximum number of denials, and of events with their passage through the chains, that are
-        /// kept for watchers (`peal top`). A watcher that reads more slowly is told how many it missed.
+        /// kept for watchers (`peal top`, the web console). In a flood a watcher gets an eighth of this number
+        /// in a second, and is told how many it missed.
         max_recent_entries "admin.max_recent_entries": usize = 512, Number(1, 65_536), "64";
     }
 

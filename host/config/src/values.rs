@@ -1,6 +1,9 @@
 //! Types of settings that are keywords, or begin with one.
 use peal_core::{
-    choice::{ControlGroups, IdentityCheck, OnAbort, OnKill, RecordFailurePolicy, RestartScope},
+    choice::{
+        BindTo, ControlGroups, IdentityCheck, OnAbort, OnKill, ProcessorUnit, RecordFailurePolicy,
+        RestartScope, TopologySource,
+    },
     class::ClassFilter,
     defaults::HookDefault,
     pattern::NspacePattern,
@@ -59,6 +62,22 @@ keywords! {
     RestartScope { RestartScope::Ranks = "ranks", RestartScope::Job = "job", }
     OnKill { OnKill::End = "end", OnKill::Continue = "continue", }
     ControlGroups { ControlGroups::Try = "try", ControlGroups::Off = "off", }
+    TopologySource { TopologySource::Launcher = "launcher", TopologySource::Procs = "procs", }
+    ProcessorUnit {
+        ProcessorUnit::HardwareThread = "hwthread",
+        ProcessorUnit::Core = "core",
+        ProcessorUnit::L3Cache = "l3cache",
+        ProcessorUnit::Numa = "numa",
+        ProcessorUnit::Package = "package",
+    }
+    BindTo {
+        BindTo::None = "none",
+        BindTo::HardwareThread = "hwthread",
+        BindTo::Core = "core",
+        BindTo::L3Cache = "l3cache",
+        BindTo::Numa = "numa",
+        BindTo::Package = "package",
+    }
     IdentityCheck { IdentityCheck::Process = "process", IdentityCheck::User = "user", }
     PlainHttp { PlainHttp::Refused = "refused", PlainHttp::Loopback = "loopback", }
     WebhookFormat { WebhookFormat::Text = "text", WebhookFormat::Json = "json", }

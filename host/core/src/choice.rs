@@ -1,6 +1,7 @@
 //! Choices of a site that are settings and arguments alike, so that the configuration and the code
 //! that acts on a choice share one type.
 use crate::termination::TerminationRequest;
+use std::fmt;
 
 /// Reaction to the abnormal end of a proc if no handler of its event decides (`run.on_abort`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,6 +51,75 @@ pub enum ControlGroups {
     Try,
     /// Do not use them.
     Off,
+}
+
+/// Source of the topology of the node for procs (`run.topology`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TopologySource {
+    /// The launcher discovers it once, and procs get it with the data of their job.
+    #[default]
+    Launcher,
+    /// Each proc discovers it by itself.
+    Procs,
+}
+
+/// Unit of the processors of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ProcessorUnit {
+    /// Hardware thread: one processor of the kernel.
+    HardwareThread,
+    /// Core.
+    Core,
+    /// Cores that share a level-3 cache.
+    L3Cache,
+    /// Cores of one NUMA node.
+    Numa,
+    /// Package, also called socket.
+    Package,
+}
+
+impl fmt::Display for ProcessorUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ProcessorUnit::HardwareThread => "hardware thread",
+            ProcessorUnit::Core => "core",
+            ProcessorUnit::L3Cache => "level-3 cache",
+            ProcessorUnit::Numa => "NUMA node",
+            ProcessorUnit::Package => "package",
+        })
+    }
+}
+
+/// Processors that a proc may run on (`run.bind_to`): those of one unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BindTo {
+    /// All that the launcher may run on.
+    #[default]
+    None,
+    /// A hardware thread.
+    HardwareThread,
+    /// A core.
+    Core,
+    /// The cores of a level-3 cache.
+    L3Cache,
+    /// The cores of a NUMA node.
+    Numa,
+    /// A package.
+    Package,
+}
+
+impl BindTo {
+    /// Returns the unit; none if procs are not bound.
+    pub fn unit(self) -> Option<ProcessorUnit> {
+        match self {
+            BindTo::None => None,
+            BindTo::HardwareThread => Some(ProcessorUnit::HardwareThread),
+            BindTo::Core => Some(ProcessorUnit::Core),
+            BindTo::L3Cache => Some(ProcessorUnit::L3Cache),
+            BindTo::Numa => Some(ProcessorUnit::Numa),
+            BindTo::Package => Some(ProcessorUnit::Package),
+        }
+    }
 }
 
 /// Strictness of the comparison between a peer and the identity that it claims (`identity.check`).

@@ -59,6 +59,14 @@ impl EventTargets {
             .is_some_and(|targets| targets.covers(proc))
     }
 
+    /// Returns the ranks of a job that the event's list of targets names one by one. Without such a list, or
+    /// with the whole job in it, the event may be meant for any rank.
+    pub(crate) fn named_ranks(&self, nspace: &Nspace) -> Option<impl Iterator<Item = Rank>> {
+        let targets = self.targets.as_ref()?;
+        let is_whole = targets.0.contains(&Proc::all(nspace.clone()));
+        (!is_whole).then(|| targets.ranks_of(nspace))
+    }
+
     pub(crate) fn includes(&self, event: &Event, proc: &Proc) -> bool {
         if let Some(targets) = &self.targets {
             return targets.covers(proc);
@@ -118,13 +126,17 @@ impl ProcSet {
         if pattern.rank != rank::PMIX_RANK_WILDCARD {
             return self.covers(pattern);
         }
-        // Procs are sorted by namespace, then by rank. So the first one from rank 0 on shows
-        // whether the set has any proc of the job.
-        let first = Proc::new(pattern.nspace.clone(), Rank(0));
+        self.ranks_of(&pattern.nspace).next().is_some()
+    }
+
+    /// Returns the ranks of a job that are in the set.
+    fn ranks_of(&self, nspace: &Nspace) -> impl Iterator<Item = Rank> {
+        // Procs are sorted by namespace, then by rank.
+        let first = Proc::new(nspace.clone(), Rank(0));
         self.0
             .range(first..)
-            .next()
-            .is_some_and(|next| next.nspace == pattern.nspace)
+            .take_while(move |proc| proc.nspace == *nspace)
+            .map(|proc| proc.rank)
     }
 
     /// Returns the procs that the set was made of.

@@ -1,8 +1,7 @@
 //! Jobs as their server knows them.
-use crate::rank_ranges::RankRanges;
+use crate::{job_values::JobValues, proc_phases::ProcPhases, rank_ranges::RankRanges};
 use peal_model::{
-    DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
-    UserIdentity, Value, key, rank,
+    DataArray, JobEntry, Key, KeyName, Nspace, Proc, Rank, Text, UserIdentity, Value, key, rank,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -27,8 +26,21 @@ pub struct JobSpec {
     pub offset: u32,
     /// The number of procs that the node has slots for (`PMIX_UNIV_SIZE`).
     pub slots: u32,
+    /// The topology of the node as XML of hwloc, if procs get it.
+    pub topology: Option<Text>,
+    /// The processors of the procs by rank; none if they may run on all.
+    pub processors: Option<Vec<ProcProcessors>>,
     /// The nodes of the procs, and the source of the job data.
     pub placement: JobPlacement,
+}
+
+/// The processors that a proc is bound to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProcProcessors {
+    /// Their numbers, as in `0-3,8` (`PMIX_CPUSET`).
+    pub cpuset: Text,
+    /// The units that they belong to, as in `SK0:L30:CR0:HT0` (`PMIX_LOCALITY_STRING`).
+    pub locality: Text,
 }
 
 /// The nodes of a job's procs, and the source of its job data.
@@ -127,6 +139,8 @@ impl JobSpec {
             parent: None,
             offset: 0,
             slots: size,
+            topology: None,
+            processors: None,
             placement: JobPlacement::ThisNode,
         }
     }
@@ -278,8 +292,8 @@ pub struct JobProgress {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TrackedJob {
     pub(crate) spec: JobSpec,
-    pub(crate) info: Arc<JobInfo>,
-    pub(crate) procs: BTreeMap<Rank, ProcPhase>,
+    pub(crate) info: JobValues,
+    pub(crate) procs: ProcPhases,
     /// Number of starts of each rank, where the host environment reports them.
     starts: BTreeMap<Rank, u32>,
     /// Key of the process ids, which the data of all ranks share.
@@ -288,14 +302,9 @@ pub(crate) struct TrackedJob {
 
 impl TrackedJob {
     pub(crate) fn new(spec: JobSpec) -> TrackedJob {
-        let procs = spec
-            .local_ranks()
-            .into_iter()
-            .map(|rank| (rank, ProcPhase::Expected))
-            .collect();
         TrackedJob {
-            info: Arc::new(spec.job_info()),
-            procs,
+            info: JobValues::from(spec.job_info()),
+            procs: ProcPhases::expected(spec.local_ranks()),
             starts: BTreeMap::new(),
             pid_key: Key::from(key::PMIX_PROC_PID),
             spec,
@@ -305,39 +314,26 @@ impl TrackedJob {
     /// Takes a changed description of the job. Procs of this node that are new are expected; those
     /// that it names no more are forgotten, unless they have connected.
     pub(crate) fn respecify(&mut self, spec: JobSpec) {
-        let local: BTreeSet<Rank> = spec.local_ranks().into_iter().collect();
-        self.procs
-            .retain(|rank, life| local.contains(rank) || *life != ProcPhase::Expected);
-        for rank in local {
-            self.procs.entry(rank).or_insert(ProcPhase::Expected);
-        }
-        self.info = Arc::new(spec.job_info());
+        self.procs.expect(spec.local_ranks());
+        self.info = JobValues::from(spec.job_info());
         self.spec = spec;
     }
 
     pub(crate) fn progress(&self) -> JobProgress {
-        let mut census = JobProgress {
+        let counts = self.procs.counts();
+        JobProgress {
             spec: self.spec.clone(),
-            expected: 0,
-            connected: 0,
-            finalized: 0,
-            lost: 0,
-        };
-        for life in self.procs.values() {
-            *match life {
-                ProcPhase::Expected => &mut census.expected,
-                ProcPhase::Connected(_) => &mut census.connected,
-                // A terminated proc has finalized before.
-                ProcPhase::Finalized | ProcPhase::Terminated => &mut census.finalized,
-                ProcPhase::Lost => &mut census.lost,
-            } += 1;
+            expected: counts.expected,
+            connected: counts.connected,
+            // A terminated proc has finalized before.
+            finalized: counts.finalized + counts.terminated,
+            lost: counts.lost,
         }
-        census
     }
 
     /// Returns the phases of the procs of this node, in the order of their ranks.
     pub(crate) fn phases(&self) -> impl Iterator<Item = (Rank, ProcPhase)> {
-        self.procs.iter().map(|(rank, phase)| (*rank, *phase))
+        self.procs.iter()
     }
 
     /// Records that a rank was started as a process, for the first time or again.
@@ -347,7 +343,7 @@ impl TrackedJob {
         let before = std::mem::replace(starts, starts.saturating_add(1));
         self.set_value(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
         let key = self.pid_key.clone();
-        self.set_shared_key(rank, &key, Some(Value::Pid(pid)));
+        self.info.set(rank, &key, Some(Value::Pid(pid)));
     }
 
     /// Records that a rank is about to be restarted, from a checkpoint if there is one
@@ -396,97 +392,11 @@ impl TrackedJob {
 
     /// Returns a value from the data of a rank.
     pub(crate) fn value(&self, rank: Rank, key: KeyName) -> Option<&Value> {
-        let proc = Proc::new(self.info.nspace.clone(), rank);
-        kvals_of(&self.info, &proc)
-            .find(|kval| kval.key == key)
-            .map(|kval| &kval.value)
+        self.info.value(rank, key)
     }
 
     /// Sets or removes a value in the data of a rank.
     pub(crate) fn set_value(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
-        self.set_shared_key(rank, &Key::from(key), value);
+        self.info.set(rank, &Key::from(key), value);
     }
-
-    /// Sets or removes a value whose key is kept once for many ranks.
-    fn set_shared_key(&mut self, rank: Rank, key: &Key, value: Option<Value>) {
-        // Copies the job data only while a reply still holds them.
-        for entry in &mut Arc::make_mut(&mut self.info).entries {
-            if let JobEntry::Rank(of, kvals) = entry
-                && *of == rank
-            {
-                let at = kvals.iter().position(|kval| kval.key == *key);
-                match (at.and_then(|at| kvals.get_mut(at)), value.clone()) {
-                    (Some(existing), Some(value)) => existing.value = value,
-                    (Some(_), None) => kvals.retain(|kval| kval.key != *key),
-                    (None, value) => kvals.extend(value.map(|value| {
-                        let key = key.clone();
-                        Kval { key, value }
-                    })),
-                }
-            }
-        }
-    }
-}
-
-/// Returns the host environment's data of one rank, or of the job itself for the wildcard rank.
-pub(crate) fn values_of(info: &JobInfo, proc: &Proc) -> RankData {
-    RankData {
-        proc: proc.clone(),
-        kvals: kvals_of(info, proc).cloned().collect(),
-    }
-}
-
-/// Returns true if the host environment's data of a rank contain a key. For the job, also those of
-/// its nodes, applications and sessions count.
-pub(crate) fn has_value(info: &JobInfo, proc: &Proc, key: &Key) -> bool {
-    kvals_of(info, proc).any(|kval| kval.key == *key || members(kval).any(|info| info.key == *key))
-}
-
-/// Returns true if the host environment's data of any rank contain a key.
-pub(crate) fn has_rank_value(info: &JobInfo, key: &Key) -> bool {
-    let of_ranks = info.entries.iter().filter_map(|entry| match entry {
-        JobEntry::Rank(_, kvals) => Some(kvals),
-        JobEntry::Job(_) => None,
-    });
-    of_ranks.flatten().any(|kval| kval.key == *key)
-}
-
-/// Returns all data of the host environment: first those of the job, then those of each rank.
-pub(crate) fn all_values(info: &JobInfo) -> impl Iterator<Item = RankData> {
-    std::iter::once(Proc::all(info.nspace.clone()))
-        .chain(procs_of(info))
-        .map(|proc| values_of(info, &proc))
-}
-
-/// Keys of arrays that describe one node, application or session.
-const REALMS: [KeyName; 3] = [
-    key::PMIX_NODE_INFO_ARRAY,
-    key::PMIX_APP_INFO_ARRAY,
-    key::PMIX_SESSION_INFO_ARRAY,
-];
-
-fn members(kval: &Kval) -> impl Iterator<Item = &Info> {
-    let infos = match &kval.value {
-        Value::DataArray(array) if REALMS.iter().any(|key| kval.key == *key) => array.as_infos(),
-        _ => None,
-    };
-    infos.into_iter().flatten()
-}
-
-/// Returns the procs that the host environment's data describe.
-pub(crate) fn procs_of(info: &JobInfo) -> impl Iterator<Item = Proc> {
-    info.entries.iter().filter_map(|entry| match entry {
-        JobEntry::Rank(rank, _) => Some(Proc::new(info.nspace.clone(), *rank)),
-        JobEntry::Job(_) => None,
-    })
-}
-
-fn kvals_of<'a>(info: &'a JobInfo, proc: &Proc) -> impl Iterator<Item = &'a Kval> {
-    let rank = proc.rank;
-    info.entries.iter().flat_map(move |entry| match entry {
-        JobEntry::Rank(of, kvals) if *of == rank => kvals.as_slice(),
-        // Special ranks such as the wildcard name no single proc, so they mean the job itself.
-        JobEntry::Job(kval) if !rank.is_valid() => std::slice::from_ref(kval),
-        _ => &[],
-    })
 }

@@ -1,7 +1,9 @@
 //! Job data for the procs of a job, in the form that OpenPMIx sends with the reply to a client's
 //! first request.
 use crate::job::{AppSpec, JobPlacement, JobSpec};
-use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Proc, Rank, Value, key};
+use peal_model::{
+    DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Proc, Rank, Text, Value, key,
+};
 
 impl JobSpec {
     /// Returns the job data: those of the host environment, or the data that programs with libpmix and
@@ -27,6 +29,10 @@ impl JobSpec {
             job(key::PMIX_JOB_NUM_APPS, Value::Uint32(apps)),
             job(key::PMIX_NPROC_OFFSET, Value::Rank(Rank(self.offset))),
         ];
+        entries.extend(self.topology.iter().map(|xml| {
+            // As text: only hwloc's library can make the form for shared memory.
+            job(key::PMIX_HWLOC_XML_V2, Value::String(Some(xml.clone())))
+        }));
         entries.extend(self.parentage().map(JobEntry::Job));
         entries.push(array(key::PMIX_NODE_INFO_ARRAY, self.node_values()));
         entries.extend(
@@ -97,11 +103,26 @@ impl JobSpec {
             value,
         });
         // The pid comes later. Without room for it the list of each rank would double.
-        let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + ADDED_AT_START);
+        let added = shared.common.len() + PLACE_VALUES + ADDED_AT_START;
+        let mut kvals = Vec::with_capacity(own.len() + added);
         kvals.extend(own);
+        kvals.extend(self.place_values(rank));
         // Clones share the texts of keys and values, so a rank costs little memory.
         kvals.extend_from_slice(&shared.common);
         kvals
+    }
+
+    /// Returns the values about the processors of a proc that is bound to some.
+    fn place_values(&self, rank: Rank) -> impl Iterator<Item = Kval> {
+        let all = self.processors.iter().flatten();
+        let own = usize::try_from(rank.0).map(|rank| all.skip(rank).take(1));
+        own.into_iter().flatten().flat_map(|place| {
+            let text = |key, text: &Text| Kval::new(key, Value::String(Some(text.clone())));
+            [
+                text(key::PMIX_CPUSET, &place.cpuset),
+                text(key::PMIX_LOCALITY_STRING, &place.locality),
+            ]
+        })
     }
 
     /// Returns the values about the parent proc, if there is one.
@@ -131,6 +152,9 @@ impl JobSpec {
     }
 }
 
+/// Number of values about the processors of a bound proc.
+const PLACE_VALUES: usize = 2;
+
 /// Number of values that are added to a rank when its process has started: its pid.
 const ADDED_AT_START: usize = 1;
 
@@ -151,15 +175,16 @@ impl SharedRankData {
             key::PMIX_APP_RANK,
             key::PMIX_GLOBAL_RANK,
         ];
-        let common = [
+        let mut common = vec![
             // A rank without host name ends Open MPI 5 by a segmentation fault in MPI_Init.
             Kval::new(key::PMIX_HOSTNAME, Value::string(&spec.hostname)),
             Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
             Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),
-            // Procs are not bound to processors.
-            Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)),
         ];
-        let common = common.into_iter().chain(spec.parentage()).collect();
+        if spec.processors.is_none() {
+            common.push(Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)));
+        }
+        common.extend(spec.parentage());
         SharedRankData {
             own_keys: own_keys.map(Key::from),
             common,

@@ -2,6 +2,7 @@
 //! exit of the job.
 use super::{
     JobCommand,
+    binding::Binding,
     blocking_turns::BlockingTurns,
     cleanup::{Cleanups, Registered, charged_user},
     control::RankControl,
@@ -29,6 +30,7 @@ use rustix::process::{Signal, getegid, geteuid};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 use tokio::{
     sync::mpsc,
@@ -36,6 +38,10 @@ use tokio::{
     time::Instant,
 };
 use tracing::Instrument;
+
+/// Time for which ended orphans may wait to be reaped. To find them all children are listed: for each proc that
+/// ends, that would cost the square of their number.
+const REAP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Progress of a job towards its end.
 pub(super) enum Ending {
@@ -69,6 +75,8 @@ pub(crate) struct RunningJobTask {
     pub(super) request: JobRequest,
     /// Description of the job for the server.
     pub(super) spec: JobSpec,
+    /// Processors of the procs by rank; none if they are not bound.
+    pub(super) bindings: Option<Vec<Binding>>,
     pub(super) reaper: Arc<ChildReaper>,
     pub(super) cleanups: Arc<Cleanups>,
     turns: BlockingTurns,
@@ -143,10 +151,16 @@ impl RunningJobTask {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
+        // `peal run` has said it of its own job. A spawned job runs all the same.
+        let bindings = request.bindings().unwrap_or_else(|error| {
+            tracing::info!(job = %request.nspace, %error, "procs not bound");
+            None
+        });
         RunningJobTask {
             server,
             cgroup: proc_start::create_job_cgroup(&request),
-            spec: request.spec(identity),
+            spec: request.spec(identity, bindings.as_deref()),
+            bindings,
             request,
             reaper,
             cleanups,
@@ -224,6 +238,7 @@ impl RunningJobTask {
         let mut children = Children::watch();
         // No signal arrives for children that ended before the watch began.
         self.reaper.reap_orphans();
+        let mut reap_at = None;
         while !self.running.is_empty()
             || self.terminations.are_busy()
             || !self.pauses.is_empty()
@@ -246,10 +261,14 @@ impl RunningJobTask {
                 Some(Ok(result)) = self.pauses.join_next() => self.pause_done(result).await,
                 Some(Ok(reply)) = self.handler_replies.join_next() => self.handle_reply(reply),
                 Some(_) = self.removals.join_next() => {}
-                () = children.changed() => self.reaper.reap_orphans(),
+                () = children.changed(), if reap_at.is_none() => reap_at = Some(Instant::now() + REAP_PAUSE),
                 // A disabled branch still evaluates its expression, so each sleep needs some time.
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
                 () = tokio::time::sleep_until(end_at.unwrap_or_else(Instant::now)), if end_at.is_some() => self.end_delayed(),
+                () = tokio::time::sleep_until(reap_at.unwrap_or_else(Instant::now)), if reap_at.is_some() => {
+                    reap_at = None;
+                    self.reaper.reap_orphans();
+                }
                 () = tokio::time::sleep_until(scan_at.unwrap_or_else(Instant::now)), if scan_at.is_some() => self.start_scan(),
             }
         }

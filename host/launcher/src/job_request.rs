@@ -1,5 +1,6 @@
 //! Requests for jobs to be started, and the start of one proc.
 use super::{
+    binding::{Binding, BindingError, BindingRule},
     environment::{self, EnvironmentSetting},
     output::JobOutput,
     process_tree::MARK,
@@ -114,6 +115,10 @@ pub struct JobOptions {
     pub restart: RestartScope,
     /// Use of control groups.
     pub control_groups: ControlGroups,
+    /// Topology of the node as XML of hwloc, if procs get it.
+    pub topology: Option<Text>,
+    /// Processors of the procs, if they are bound to some.
+    pub binding: Option<BindingRule>,
     /// Maximum number of spawned jobs that run at the same time.
     pub max_spawned: usize,
     /// Number of bytes of each proc's last output, for each stream, that are kept for later pulls.
@@ -129,6 +134,8 @@ impl Default for JobOptions {
             grace: Duration::from_secs(3),
             restart: RestartScope::default(),
             control_groups: ControlGroups::default(),
+            topology: None,
+            binding: None,
             max_spawned: 64,
             output_backlog_bytes: 16_384,
         }
@@ -158,13 +165,24 @@ impl JobRequest {
             .fold(0, |sum, app| sum.saturating_add(app.procs))
     }
 
+    /// Returns the processors of the procs by rank; none if they are not bound.
+    ///
+    /// # Errors
+    ///
+    /// Names the first rank that cannot be placed.
+    pub fn bindings(&self) -> Result<Option<Vec<Binding>>, BindingError> {
+        let ranks = self.offset..self.offset.saturating_add(self.size());
+        let rule = self.options.binding.as_ref();
+        rule.map(|rule| rule.bind(ranks)).transpose()
+    }
+
     /// Returns the command lines of all applications as one line.
     pub fn command(&self) -> String {
         command(&self.apps)
     }
 
     /// Returns the description of the job for its server.
-    pub(crate) fn spec(&self, identity: UserIdentity) -> JobSpec {
+    pub(crate) fn spec(&self, identity: UserIdentity, bindings: Option<&[Binding]>) -> JobSpec {
         let apps = self.apps.iter().map(|app| AppSpec {
             size: app.procs,
             command: Some(app.command()),
@@ -183,6 +201,8 @@ impl JobRequest {
             offset: self.offset,
             slots: std::thread::available_parallelism()
                 .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+            topology: self.options.topology.clone(),
+            processors: bindings.map(|all| all.iter().map(Binding::described).collect()),
             placement: JobPlacement::ThisNode,
         }
     }
@@ -273,13 +293,14 @@ impl LaunchError {
 /// one.
 const CHECKPOINT: &str = "PEAL_CHECKPOINT";
 
-/// Starts one proc of a job in its own process group, with its mark and, if it is restarted, the
-/// checkpoint from which it continues.
+/// Starts one proc of a job in its own process group and on its processors, with its mark and, if it is
+/// restarted, the checkpoint from which it continues.
 pub(crate) fn spawn(
     (request, job): (&JobRequest, &JobSpec),
     rank: Rank,
     uri: &str,
     (mark, checkpoint): (&str, Option<&str>),
+    binding: Option<&Binding>,
 ) -> Result<Child, LaunchError> {
     let app = app_of(&request.apps, rank).ok_or_else(|| LaunchError::Size {
         size: request.size(),
@@ -325,7 +346,9 @@ pub(crate) fn spawn(
         .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    command
-        .spawn()
-        .map_err(|source| LaunchError::new(request, app, rank, source))
+    let started = match binding {
+        Some(binding) => binding.start(|| command.spawn()),
+        None => command.spawn(),
+    };
+    started.map_err(|source| LaunchError::new(request, app, rank, source))
 }

@@ -2,6 +2,7 @@
 //! and reaps them. It reports abnormal ends as events and ends the job as configured.
 
 mod backlog;
+mod binding;
 mod blocking_turns;
 mod cleanup;
 mod control;
@@ -25,6 +26,7 @@ mod output_sink;
 mod over_nodes;
 mod proc_start;
 mod process_tree;
+mod processors;
 mod pulls;
 mod query;
 mod reaper;
@@ -34,8 +36,10 @@ mod running;
 mod spawn;
 mod supported;
 mod termination;
+mod topology;
 mod usage_query;
 
+pub use binding::{Binding, BindingError, BindingRule, usable_processors};
 pub use blocking_turns::BlockingLimits;
 pub use cleanup::CleanupSettings;
 pub use environment::EnvironmentSetting;
@@ -47,9 +51,11 @@ pub use left_procs::kill_left_procs;
 pub use lines::Tagging;
 pub use output::{JobOutput, OutputFiles};
 pub use output_sink::Stream;
+pub use processors::{NodeProcessors, ProcessorsError};
 pub use reaper::StartObserver;
 pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
+pub use topology::{TopologyError, node_topology};
 
 use self::{
     blocking_turns::BlockingTurns,

@@ -71,12 +71,15 @@ impl RunningJobTask {
                 kept: self.request.options.output_backlog_bytes,
             }
         })?;
+        let place = usize::try_from(rank.0).unwrap_or(usize::MAX);
+        let binding = self.bindings.as_ref().and_then(|all| all.get(place));
         let mut child = self.reaper.start(proc.clone(), || {
             let child = job_request::spawn(
                 (&self.request, &self.spec),
                 rank,
                 &self.uri,
                 (&mark, checkpoint),
+                binding,
             )?;
             let number = child.id();
             Ok::<_, LaunchError>((child, number))

@@ -79,7 +79,9 @@ pub use deployer::{Deployer, PresentJob, ReloadTrigger};
 pub use dry_run::CheckedConfiguration;
 pub use error::DeployError;
 pub use load::{JobHandlers, Loader};
-pub use pools::{code_dir, engine, engine_with, engine_without_cache, pools, user_code_dir};
+pub use pools::{
+    cache_dir, code_dir, engine, engine_with, engine_without_cache, pools, user_code_dir,
+};
 pub use signature::{Signature, SignatureConditions, SignatureError, Signer, signature_place};
 pub use sinks::{OutputSinks, SinkCatalog, show_guest_cpu, show_sinks};
 pub use startup::{StartedModules, StartupModules};

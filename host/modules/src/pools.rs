@@ -141,6 +141,11 @@ pub fn code_dir(config: &Sandbox) -> Option<PathBuf> {
     if config.cache_dir.is_some() {
         return config.cache_dir.clone();
     }
+    cache_dir().map(|dir| dir.join("compiled"))
+}
+
+/// Returns the directory of Peal among the caches of the user.
+pub fn cache_dir() -> Option<PathBuf> {
     let set = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -149,7 +154,7 @@ pub fn code_dir(config: &Sandbox) -> Option<PathBuf> {
     let base = set("XDG_CACHE_HOME")
         .filter(|path| path.is_absolute())
         .or_else(|| set("HOME").map(|home| home.join(".cache")));
-    base.map(|base| base.join("peal").join("compiled"))
+    base.map(|base| base.join("peal"))
 }
 
 #[cfg(test)]

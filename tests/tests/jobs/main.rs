@@ -1,4 +1,5 @@
 //! Jobs, clients and tools, under Peal and beside other servers.
+mod binding;
 mod c_server;
 mod checkpoints;
 mod cleanup;

@@ -79,6 +79,41 @@ fn many_ranks_find_each_other() {
     }
 }
 
+#[needs(prepared, openmpi4, openmpi5, hwloc)]
+#[test]
+fn ranks_get_topology_unless_they_are_to_discover_it() {
+    let cache = tempfile::tempdir().unwrap();
+    for mpi in OpenMpi::both() {
+        for (source, is_shared) in [("launcher", true), ("procs", false)] {
+            let setting = format!("run.topology={source}");
+            // Open MPI says with this which way it takes.
+            let mut command = mpi.under_peal(1, &["--set", &setting], doing("hello"));
+            command
+                .env("OMPI_MCA_hwloc_base_verbose", "1")
+                .env("OPAL_MCA_hwloc_base_verbose", "1")
+                .env("XDG_CACHE_HOME", cache.path());
+            let done = run(&mut command).expect_status(0);
+            let said = |text| done.stderr.contains(text);
+            assert_eq!(
+                (
+                    said("loading topology from XML"),
+                    said("discovering topology")
+                ),
+                (is_shared, !is_shared),
+                "{} {source}: {}",
+                mpi.name,
+                done.stderr
+            );
+        }
+    }
+    assert_eq!(
+        fs::read_dir(cache.path().join("peal/topology"))
+            .unwrap()
+            .count(),
+        1
+    );
+}
+
 #[needs(prepared, openmpi4, openmpi5)]
 #[test]
 fn starts_in_a_row_hang_never() {

@@ -2,11 +2,11 @@
 use super::{Args, ConfigArgs, TraceArgs, log, number::whole, placement::options_behind_verb};
 use clap::{
     Args as ClapArgs, Command, CommandFactory, Parser,
-    builder::{PossibleValuesParser, ValueParserFactory},
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParserFactory},
     error::ErrorKind,
 };
 use peal_config::Keyword;
-use peal_core::choice::OnAbort;
+use peal_core::choice::{BindTo, OnAbort, ProcessorUnit};
 use peal_launcher::{OutputFiles, Reported, StdinTarget};
 use peal_model::{Key, Rank};
 use peal_server::admin::MAX_JOB_SIZE;
@@ -16,6 +16,9 @@ use std::{
     path::PathBuf,
     time::Duration,
 };
+
+/// Keyword of a package of processors.
+const PACKAGE: &str = "package";
 
 pub(super) const RUN_EXAMPLES: &str = "\
 A job can have several applications, separated by `:`. Ranks are assigned in this order. Place the options of an application
@@ -30,6 +33,7 @@ Examples:
   peal run -n 4 -x OMP_NUM_THREADS=2 --tag-output --output logs:nocopy --timeout 10m -- ./app < input
   peal run -n 4 --events --handler report.wasm -- ./app --fast
   peal run -n 4 --config peal.toml --on-abort continue -- ./app
+  peal run -n 8 --map-by numa --bind-to core --report-bindings -- ./app
   peal run -n 4 --set events.ring_size=2048 -- ./app";
 
 /// `peal run`.
@@ -51,6 +55,17 @@ pub struct Run {
     /// continue
     #[arg(long, value_name = "ACTION", value_parser = PossibleValuesParser::new(OnAbort::ALL.iter().map(|word| word.name())))]
     pub on_abort: Option<String>,
+    /// Bind each proc to the processors of one UNIT: hwthread, core, l3cache, numa, package (or socket), or
+    /// none
+    #[arg(long, value_name = "UNIT", value_parser = unit_parser::<BindTo>())]
+    pub bind_to: Option<String>,
+    /// Place bound procs on UNITs by turns: on hwthread, core, l3cache, numa, or package (or socket). Within
+    /// it each gets the next unit of --bind-to [default: the unit of --bind-to]
+    #[arg(long, value_name = "UNIT", value_parser = unit_parser::<ProcessorUnit>())]
+    pub map_by: Option<String>,
+    /// Print the processors of each rank on standard error
+    #[arg(long)]
+    pub report_bindings: bool,
     /// Terminate the job after TIME, in seconds or as in 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub timeout: Option<Duration>,
@@ -123,6 +138,18 @@ impl Run {
             .chain(parts.map(another))
             .collect()
     }
+}
+
+/// Parses the keyword of a unit of processors. A package may be called socket, as `mpirun` does.
+fn unit_parser<T: Keyword + Send + Sync>() -> impl TypedValueParser<Value = String> {
+    let values = T::ALL.iter().map(|unit| match unit.name() {
+        PACKAGE => PossibleValue::new(PACKAGE).alias("socket"),
+        name => PossibleValue::new(name),
+    });
+    PossibleValuesParser::new(values).map(|word| match word.as_str() {
+        "socket" => PACKAGE.to_owned(),
+        _ => word,
+    })
 }
 
 fn another(words: &[OsString]) -> Result<AppArgs, clap::Error> {

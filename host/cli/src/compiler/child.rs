@@ -5,16 +5,13 @@ use crate::{args::CompileArgs, confinement::refused_calls, process_setup};
 use anyhow::{Context, Result};
 use peal_confinement::{Confinement, ProcessRole};
 use peal_sandbox::MAX_COMPONENT_BYTES;
-use rustix::process::{Resource, nice};
+use rustix::process::Resource;
 use std::{
     collections::BTreeSet,
     io::{self, Read, Write},
     process::ExitCode,
 };
 
-/// Priority of the compilation. It is low, so that procs come first; on a node whose procs never
-/// rest, a tenth of a core is left.
-const NICE: i32 = 10;
 /// Longest reason of a refusal, in characters.
 const MAX_REASON: usize = 1000;
 
@@ -54,8 +51,7 @@ fn confine(args: &CompileArgs) -> Result<()> {
     for (resource, most) in limits {
         process_setup::limit(resource, most).context("cannot limit resources")?;
     }
-    process_setup::lower_priority().context("cannot lower the priority")?;
-    nice(NICE).context("cannot lower the priority")?;
+    process_setup::take_low_priority().context("cannot lower the priority")?;
     if let Some(refused) = refused_calls(at.confinement) {
         Confinement {
             refused,

@@ -8,6 +8,7 @@ mod library;
 mod network;
 mod running_server;
 mod temporary_files;
+mod topology;
 
 use crate::{
     args::{ConfigArgs, DoctorArgs, OutputFormat, ServerArgs},
@@ -50,6 +51,8 @@ enum Subject {
     TemporaryFiles,
     /// WebAssembly engine.
     Engine,
+    /// Topology of this node for procs.
+    Topology,
     /// C library that programs load.
     Library,
     /// Ports and servers.
@@ -69,6 +72,7 @@ impl Subject {
             Subject::Directories => "directories",
             Subject::TemporaryFiles => "temporary files",
             Subject::Engine => "engine",
+            Subject::Topology => "topology",
             Subject::Library => "libpmix",
             Subject::Network => "network",
             Subject::Clock => "clock",
@@ -204,6 +208,7 @@ fn examine(at: ServerArgs, programs: &[PathBuf]) -> Examination {
         (Subject::Directories, directories::examine(config, &socket)),
         (Subject::TemporaryFiles, temporary_files::examine(config)),
         (Subject::Engine, vec![engine::examine(&config.sandbox)]),
+        (Subject::Topology, vec![topology::examine(&config.run)]),
         (Subject::Library, library::examine(programs)),
         (Subject::Network, network::examine(&resolved, &answer)),
         (Subject::Clock, clock::examine(&resolved)),

@@ -209,6 +209,8 @@ impl LauncherJob {
             parent,
             offset,
             slots,
+            topology: None,
+            processors: None,
             placement: JobPlacement::Registered(Arc::new(RegisteredJob {
                 size,
                 local,

@@ -91,6 +91,8 @@ impl JobSpec {
             parent: None,
             offset: 0,
             slots: size,
+            topology: None,
+            processors: None,
             placement: JobPlacement::Registered(Arc::new(RegisteredJob {
                 size,
                 local,

@@ -228,7 +228,7 @@ impl ClientTable {
     /// Returns the ranks of a job.
     pub(super) fn ranks_of(&self, nspace: &Nspace) -> Option<JobRanks> {
         self.jobs.get(nspace).map(|job| JobRanks {
-            local: job.procs.keys().copied().collect(),
+            local: job.procs.ranks().collect(),
             size: job.spec.has_procs_elsewhere().then(|| job.spec.size()),
         })
     }
@@ -255,12 +255,14 @@ impl ClientTable {
 
     /// Returns the phase of a proc, if it is known.
     pub(super) fn life(&self, proc: &Proc) -> Option<ProcPhase> {
-        self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()
+        self.jobs.get(&proc.nspace)?.procs.get(proc.rank)
     }
 
-    /// Returns the phase of a proc, to change it.
-    pub(super) fn life_mut(&mut self, proc: &Proc) -> Option<&mut ProcPhase> {
-        self.jobs.get_mut(&proc.nspace)?.procs.get_mut(&proc.rank)
+    /// Sets the phase of a known proc.
+    pub(super) fn set_life(&mut self, proc: &Proc, life: ProcPhase) {
+        if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+            job.procs.set(proc.rank, life);
+        }
     }
 
     /// Returns true if a proc may still put values; for an undefined rank, if any proc of the job
@@ -268,9 +270,7 @@ impl ClientTable {
     pub(super) fn may_put(&self, proc: &Proc) -> bool {
         let lives = |life: ProcPhase| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_));
         match self.jobs.get(&proc.nspace) {
-            Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => {
-                job.procs.values().copied().any(lives)
-            }
+            Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => job.procs.may_put(),
             _ => self.life(proc).is_some_and(lives),
         }
     }
@@ -283,11 +283,9 @@ impl ClientTable {
 
     /// Returns true if all procs of a known job have ended.
     pub(super) fn has_job_ended(&self, nspace: &Nspace) -> bool {
-        // A finalized proc may initialize again, so its job has not ended.
-        let has_ended = |life: &ProcPhase| matches!(life, ProcPhase::Terminated | ProcPhase::Lost);
         self.jobs
             .get(nspace)
-            .is_some_and(|job| job.procs.values().all(has_ended))
+            .is_some_and(|job| job.procs.have_ended())
     }
 }
 
@@ -330,9 +328,9 @@ impl ClientTable {
             .get_mut(&proc.nspace)
             .ok_or_else(|| ConnectionRefusal::UnknownNspace(proc.nspace.clone()))?;
         let size = job.spec.size();
-        let life = job
+        let before = job
             .procs
-            .get_mut(&proc.rank)
+            .get(proc.rank)
             .ok_or_else(|| ConnectionRefusal::UnknownRank {
                 proc: proc.clone(),
                 size,
@@ -345,8 +343,7 @@ impl ClientTable {
                 found: claimed,
             });
         }
-        let before = *life;
-        *life = match before {
+        let after = match before {
             // A program may finalize and initialize again. Where the host environment does not know
             // the processes of a proc, several may run one after the other.
             ProcPhase::Expected | ProcPhase::Finalized | ProcPhase::Terminated => {
@@ -362,6 +359,7 @@ impl ClientTable {
             // Others were notified of the end, and collectives have continued without the proc.
             ProcPhase::Lost => return Err(ConnectionRefusal::Ended(proc.clone())),
         };
+        job.procs.set(proc.rank, after);
         let peer = self.add_connection(proc, claimed);
         Ok(AdmittedConnection { peer, before })
     }
@@ -454,24 +452,24 @@ impl ClientTable {
     /// Counts one connection of a proc less. Returns true if it was the last one; the proc is then
     /// in the phase `after`.
     pub(super) fn leave(&mut self, proc: &Proc, after: ProcPhase) -> bool {
-        let Some(life) = self.life_mut(proc) else {
-            return false;
-        };
-        match *life {
-            ProcPhase::Connected(n) if n > 1 => {
-                *life = ProcPhase::Connected(n - 1);
+        match self.life(proc) {
+            Some(ProcPhase::Connected(n)) if n > 1 => {
+                self.set_life(proc, ProcPhase::Connected(n - 1));
                 false
             }
-            ProcPhase::Connected(_) => {
-                *life = after;
+            Some(ProcPhase::Connected(_)) => {
+                self.set_life(proc, after);
                 true
             }
             // The end of the proc was reported before its connections closed, and is not reported
             // again.
-            ProcPhase::Expected
-            | ProcPhase::Finalized
-            | ProcPhase::Terminated
-            | ProcPhase::Lost => false,
+            Some(
+                ProcPhase::Expected
+                | ProcPhase::Finalized
+                | ProcPhase::Terminated
+                | ProcPhase::Lost,
+            )
+            | None => false,
         }
     }
 
@@ -613,7 +611,10 @@ impl ClientTable {
 impl ClientTable {
     /// Returns the data of the requester's own job or, for a tool, of its namespace.
     pub(super) fn job_data(&self, to: RequestId, source: &Proc, hostname: &str) -> Vec<Action> {
-        let job = self.jobs.get(&source.nspace).map(|job| job.info.clone());
+        let job = self
+            .jobs
+            .get(&source.nspace)
+            .map(|job| job.info.info().clone());
         match job.or_else(|| self.tool_data(&source.nspace, hostname).map(Arc::new)) {
             Some(info) => vec![Action::Reply {
                 to,

@@ -306,20 +306,20 @@ impl ServerState {
         abnormal: Option<(Status, Vec<Info>)>,
         now: MonotonicTime,
     ) -> Vec<Action> {
-        let mut actions = match self.clients.life_mut(proc) {
+        let mut actions = match self.clients.life(proc) {
             // The proc never connected, so no connection is lost: no upcall and no loss event
             // follow.
-            Some(life @ ProcPhase::Expected) => {
-                *life = ProcPhase::Lost;
+            Some(ProcPhase::Expected) => {
+                self.clients.set_life(proc, ProcPhase::Lost);
                 let departed = self.handle_departure(proc, now);
                 [departed, self.notify_of_loss(proc)].concat()
             }
-            Some(life @ ProcPhase::Connected(_)) => {
-                *life = ProcPhase::Lost;
+            Some(ProcPhase::Connected(_)) => {
+                self.clients.set_life(proc, ProcPhase::Lost);
                 self.handle_loss(proc, now)
             }
-            Some(life @ ProcPhase::Finalized) => {
-                *life = ProcPhase::Terminated;
+            Some(ProcPhase::Finalized) => {
+                self.clients.set_life(proc, ProcPhase::Terminated);
                 // The departure was handled when the proc finalized. Only fences have waited for it
                 // since.
                 let gathered = self.data.proc_terminated(&self.clients, &self.groups, proc);
@@ -369,10 +369,9 @@ impl ServerState {
         let Some(job) = self.clients.job_mut(&proc.nspace) else {
             return Vec::new();
         };
-        let Some(life) = job.procs.get_mut(&proc.rank) else {
+        if !job.procs.set(proc.rank, ProcPhase::Expected) {
             return Vec::new();
-        };
-        *life = ProcPhase::Expected;
+        }
         job.restarts(proc.rank, checkpoint);
         let theirs = self.clients.all_connections_of(proc);
         let mut actions: Vec<Action> = theirs

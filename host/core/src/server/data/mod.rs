@@ -21,17 +21,18 @@ use crate::{
     directives,
     fence::{FenceArrival, FenceReach, Fences, Participants},
     group::{ConstructRequest, GroupError, Groups, ServerId},
-    job::{self, NodeRoute, ProcNode, ProcPhase, TrackedJob},
+    job::{NodeRoute, ProcNode, ProcPhase, TrackedJob},
+    job_values::JobValues,
     modex::{Modex, PutShare},
     put_values::SoughtValue,
     quota::{Quota, QuotaReport, unreserved},
     server_fences::{FenceLimits, FenceRound, ServerFences},
 };
 use peal_model::{
-    Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, RankData, Reply, Scope,
-    SharedData, Status, Text, code, key, rank,
+    Commit, Info, Infos, Key, NamedProcs, Nspace, Proc, Rank, RankData, Reply, Scope, SharedData,
+    Status, Text, code, key, rank,
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 /// The status of a connect with a proc that has ended.
 const UNCONNECTABLE: Status = code::PMIX_ERR_LOST_CONNECTION;
@@ -314,7 +315,7 @@ impl DataExchange {
             return Vec::new();
         }
         let info = info_of(ctx.clients, groups, of, &of.nspace);
-        let data = info.map(|info| self.modex.answer(of, || job::values_of(&info, of)));
+        let data = info.map(|info| self.modex.answer(of, || info.of(of)));
         waiting
             .into_iter()
             .map(|to| Action::Reply {
@@ -460,11 +461,7 @@ impl DataExchange {
         let Some(info) = info_of(clients, groups, source, &proc.nspace) else {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
         };
-        let kvals = self
-            .modex
-            .answer(proc, || job::values_of(&info, proc))
-            .into_inner()
-            .kvals;
+        let kvals = self.modex.answer(proc, || info.of(proc)).into_inner().kvals;
         vec![Action::Reply {
             to,
             reply: Reply::Kvals {
@@ -478,32 +475,27 @@ impl DataExchange {
     /// proc has put anything. An undefined rank means any proc that has the value.
     fn known_data(
         &mut self,
-        info: &JobInfo,
+        info: &JobValues,
         proc: &Proc,
         sought: Option<&SoughtValue>,
     ) -> Option<Vec<SharedData>> {
         let found = if proc.rank == rank::PMIX_RANK_UNDEF {
-            job::procs_of(info).find(|proc| self.modex.has(proc, sought))
+            info.procs().find(|proc| self.modex.has(proc, sought))
         } else {
             let knows = match sought {
-                Some(sought) => {
-                    self.modex.has(proc, Some(sought)) || job::has_value(info, proc, &sought.key)
-                }
+                Some(sought) => self.modex.has(proc, Some(sought)) || info.has(proc, &sought.key),
                 // The requester has the host environment's values of a proc already.
                 None => self.modex.has(proc, None) || !proc.rank.is_valid(),
             };
             knows.then(|| proc.clone())
         };
         if let Some(proc) = found {
-            return Some(vec![
-                self.modex.answer(&proc, || job::values_of(info, &proc)),
-            ]);
+            return Some(vec![self.modex.answer(&proc, || info.of(&proc))]);
         }
         // Clients of OpenPMIx 4.2 use the wildcard rank for the host environment's values of procs
         // of other jobs.
-        let of_ranks =
-            proc.rank == rank::PMIX_RANK_WILDCARD && job::has_rank_value(info, &sought?.key);
-        of_ranks.then(|| job::all_values(info).map(SharedData::from).collect())
+        let of_ranks = proc.rank == rank::PMIX_RANK_WILDCARD && info.any_rank_has(&sought?.key);
+        of_ranks.then(|| info.all().map(SharedData::from).collect())
     }
 
     /// Adds a proc's values to its contribution to a group, for procs at other servers. Values in
@@ -780,25 +772,23 @@ fn info_of(
     groups: &Groups,
     source: &Proc,
     nspace: &Nspace,
-) -> Option<Arc<JobInfo>> {
-    let job = clients.job(nspace).map(|job| &job.info);
-    job.or_else(|| groups.shared_job(source, nspace)).cloned()
+) -> Option<JobValues> {
+    let own = clients.job(nspace).map(|job| job.info.clone());
+    own.or_else(|| {
+        let shared = groups.shared_job(source, nspace)?;
+        Some(JobValues::from(shared.clone()))
+    })
 }
 
 fn ranks_of(job: &TrackedJob, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
-    let all = || {
-        job.procs
-            .iter()
-            .map(|(rank, life)| (*rank, *life))
-            .collect()
-    };
+    let all = || job.procs.iter().collect();
     match named {
         // Only the procs of this node are awaited here.
         rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => {
             Some(all())
         }
         one if job.spec.node_of(one) == Some(ProcNode::Other) => Some(Vec::new()),
-        one => job.procs.get(&one).map(|life| vec![(one, *life)]),
+        one => job.procs.get(one).map(|life| vec![(one, life)]),
     }
 }
 

@@ -574,8 +574,8 @@ impl EventDelivery {
             let users = |job: &&TrackedJob| reach.includes(Some(job.spec.identity.uid));
             for job in ctx.clients.jobs().filter(users) {
                 let procs = job.procs.iter();
-                for (rank, _) in procs.filter(|(_, life)| may_receive(life)) {
-                    let proc = Proc::new(job.spec.nspace.clone(), *rank);
+                for (rank, _) in procs.filter(|(_, life)| may_receive(*life)) {
+                    let proc = Proc::new(job.spec.nspace.clone(), rank);
                     self.retained.count_lost(&proc, code, number);
                 }
             }
@@ -630,7 +630,7 @@ pub(super) fn check_targets_exist(
         let job = clients.job(&target.nspace).filter(|job| {
             // A proc of another node counts: the host environment passes the event on.
             let has_rank = target.rank == rank::PMIX_RANK_WILDCARD
-                || job.procs.contains_key(&target.rank)
+                || job.procs.get(target.rank).is_some()
                 || job.spec.node_of(target.rank).is_some();
             has_rank && reach.includes(Some(job.spec.identity.uid))
         });
@@ -667,8 +667,13 @@ fn targets_beside(
     let mut targets = clients.named_tools(event, aim, direct_recipients);
     targets.retain(|(_, uid)| reach.includes(Some(*uid)));
     for job in clients.jobs().filter(reached) {
-        let alive = job.procs.iter().filter(|(_, life)| may_receive(life));
-        let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
+        // The event is usually for one proc or for all.
+        let possible: Box<dyn Iterator<Item = _>> = match aim.named_ranks(&job.spec.nspace) {
+            Some(named) => Box::new(named.filter_map(|rank| Some((rank, job.procs.get(rank)?)))),
+            None => Box::new(job.procs.iter()),
+        };
+        let alive = possible.filter(|(_, life)| may_receive(*life));
+        let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), rank));
         let beside =
             procs.filter(|proc| !notified_procs.contains(proc) && aim.is_meant_for(event, proc));
         targets.extend(beside.map(|proc| (proc, job.spec.identity.uid)));
@@ -677,7 +682,7 @@ fn targets_beside(
 }
 
 /// Returns true if a proc in this phase may receive events.
-fn may_receive(life: &ProcPhase) -> bool {
+fn may_receive(life: ProcPhase) -> bool {
     matches!(life, ProcPhase::Expected | ProcPhase::Connected(_))
 }
 

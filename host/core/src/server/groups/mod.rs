@@ -188,7 +188,10 @@ impl ServerState {
         proc: &Proc,
         construct: &mut group::ConstructRequest,
     ) -> Result<(), GroupError> {
-        construct.job = self.clients.job(&proc.nspace).map(|job| job.info.clone());
+        construct.job = self
+            .clients
+            .job(&proc.nspace)
+            .map(|job| job.info.info().clone());
         let ctx = ServerContext::new(&self.clients, &self.settings);
         self.data.add_values(ctx, &self.groups, proc, construct)
     }
