@@ -45,9 +45,14 @@ pub fn build_for_bench(root: &Path) -> Result<PathBuf> {
 }
 
 /// Builds the library as it is shipped, and lays it out in this directory.
-pub fn build_shipped(root: &Path, build: &ReproducibleBuild, directory: &Path) -> Result<()> {
-    let command = build.cargo(root);
-    build_by(command, LibraryProfile::Shipped, &build.target, directory).map(drop)
+pub fn build_shipped(build: &ReproducibleBuild, directory: &Path) -> Result<()> {
+    build_by(
+        build.cargo(),
+        LibraryProfile::Shipped,
+        &build.target,
+        directory,
+    )
+    .map(drop)
 }
 
 /// Builds the library, lays it out in this directory, and returns its path.

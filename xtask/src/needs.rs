@@ -121,6 +121,11 @@ fn find(root: &Path) -> Result<Vec<TestNeed>> {
                 .all(|tool| Path::new("/usr/bin").join(tool).exists()),
         ),
         need(
+            "hwloc",
+            "needs lstopo of hwloc (Debian: hwloc-nox)",
+            runs("lstopo-no-graphics", &["--version"]),
+        ),
+        need(
             "openmpi4",
             "needs Open MPI 4.1 (Debian: openmpi-bin, libopenmpi-dev)",
             Release::Four.is_here(&test_servers) && programs.join("mpi").exists(),

@@ -39,6 +39,7 @@ fn prepare_variables(root: &Path) -> Result<Variables> {
         provide("libpmix-bin", &["pattrs"]);
         provide("valgrind", &["valgrind"]);
         provide("iproute2", &["ip"]);
+        provide("hwloc-nox", &["lstopo-no-graphics"]);
         // Releases differ in how they format.
         provide("clang-format-19", &["clang-format-19"]);
         Ok(())

@@ -1,7 +1,8 @@
 //! Arms of the bench: a program, the server that it runs under, and the measured values.
 use super::{
     attacking::{self, Attack, VictimWork},
-    cluster, instructions,
+    cluster,
+    instructions::CountedWork,
     launch::{self, Scratch},
     launchers::{self, LauncherJob},
     memory,
@@ -48,8 +49,8 @@ pub enum MeasuredWork {
     Turns(Vec<JobMeasurement>),
     /// Messages through three threads that do nothing else.
     Relay { count: u32, warm: u32 },
-    /// Instructions of the server for an event there and back, from few of them to many.
-    Instructions { side: Side, few: u32, many: u32 },
+    /// Instructions of the server for a unit of work of its procs.
+    Instructions(CountedWork),
     /// Growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
     /// Work of a victim, beside an attack or without one.
@@ -226,9 +227,7 @@ impl Arm {
                 command.args(["relay", &count.to_string(), &warm.to_string()]);
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
-            MeasuredWork::Instructions { side, few, many } => {
-                instructions::per_round_trip(programs, *side, *few, *many)?
-            }
+            MeasuredWork::Instructions(work) => work.measure(programs)?,
             MeasuredWork::Growth { side, few, many } => {
                 memory::growth(programs, *side, *few, *many)?
             }

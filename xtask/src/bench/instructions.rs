@@ -1,4 +1,4 @@
-//! Instructions of the server per event there and back, counted by valgrind.
+//! Instructions of a server for a unit of work of its procs, counted by valgrind.
 use super::{
     arm::{Hosts, JobMeasurement, Side, Values},
     launch::{self, Scratch},
@@ -7,35 +7,96 @@ use super::{
 use anyhow::{Context, Result};
 use std::{fs, path::Path, process::Command};
 
-/// Counts the instructions of the server for few round trips and for many. Returns the difference
-/// for each of them, so that the start of the server and its job cancel out.
-pub fn per_round_trip(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Values> {
-    let less = of_job(programs, side, few)?;
-    let more = of_job(programs, side, many)?;
-    let each = (more - less) / f64::from(many - few);
-    Ok(vec![("instructions".to_owned(), each)])
+/// Work of two jobs, whose difference is counted: the start of the server cancels out.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedWork {
+    /// Server and clients.
+    pub side: Side,
+    /// Mode of the measuring program.
+    pub mode: &'static str,
+    /// Job that does less.
+    pub less: CountedJob,
+    /// Job that does more.
+    pub more: CountedJob,
+    /// Units of work that the second job does more than the first.
+    pub units: u32,
 }
 
-fn of_job(programs: &Programs, side: Side, count: u32) -> Result<f64> {
-    let scratch = Scratch::new()?;
-    let job = JobMeasurement {
-        side,
-        procs: 2,
-        mode: "pingpong",
-        count,
-        warm: 10,
-        extra: 0,
-        hosts: Hosts::Nothing,
-    };
-    let log = scratch.path().join("valgrind");
-    let counted = under_valgrind(&job.command(programs, &scratch)?, &log);
-    launch::finish(counted, &scratch).context("valgrind counts (Debian: valgrind)")?;
-    let log = fs::read_to_string(&log)?;
-    let count = log
-        .lines()
-        .find_map(|line| line.split_once("I   refs:"))
-        .context("valgrind has counted no instructions")?;
-    Ok(count.1.trim().replace(',', "").parse()?)
+/// Size of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedJob {
+    /// Number of procs.
+    pub procs: u32,
+    /// Number of repetitions.
+    pub count: u32,
+}
+
+impl CountedWork {
+    /// Returns work of `procs` procs that is repeated few times and many times. Its unit is a repetition.
+    pub fn repeated(
+        side: Side,
+        mode: &'static str,
+        procs: u32,
+        [few, many]: [u32; 2],
+    ) -> CountedWork {
+        CountedWork {
+            side,
+            mode,
+            less: CountedJob { procs, count: few },
+            more: CountedJob { procs, count: many },
+            units: many - few,
+        }
+    }
+
+    /// Returns the same work, whose unit is a proc's part of a repetition.
+    pub fn for_each_proc(self) -> CountedWork {
+        CountedWork {
+            units: self.units * self.more.procs,
+            ..self
+        }
+    }
+
+    /// Returns work that each of few procs does once, and each of many. Its unit is the work of a proc.
+    pub fn grown(side: Side, mode: &'static str, [few, many]: [u32; 2]) -> CountedWork {
+        let job = |procs| CountedJob { procs, count: 1 };
+        CountedWork {
+            side,
+            mode,
+            less: job(few),
+            more: job(many),
+            units: many - few,
+        }
+    }
+
+    /// Counts the instructions of a unit.
+    pub fn measure(&self, programs: &Programs) -> Result<Values> {
+        let less = self.of_job(programs, self.less)?;
+        let more = self.of_job(programs, self.more)?;
+        let each = (more - less) / f64::from(self.units);
+        Ok(vec![("instructions".to_owned(), each)])
+    }
+
+    fn of_job(&self, programs: &Programs, size: CountedJob) -> Result<f64> {
+        let scratch = Scratch::new()?;
+        let job = JobMeasurement {
+            side: self.side,
+            procs: size.procs,
+            mode: self.mode,
+            count: size.count,
+            warm: 1,
+            extra: 0,
+            hosts: Hosts::Nothing,
+        };
+        let log = scratch.path().join("valgrind");
+        let counted = under_valgrind(&job.command(programs, &scratch)?, &log);
+        launch::finish(counted, &scratch).context("valgrind counts (Debian: valgrind)")?;
+        let log = fs::read_to_string(&log)?;
+        let count = log
+            .lines()
+            .find_map(|line| line.split_once("I   refs:"))
+            .context("valgrind has counted no instructions")?;
+        Ok(count.1.trim().replace(',', "").parse()?)
+    }
 }
 
 /// Returns the command under valgrind. The procs of the job, which are children, are not counted.

@@ -105,6 +105,8 @@ pub enum Group {
     /// A group of all procs of a job, formed and destructed
     #[value(name = "group")]
     Groups,
+    /// Instructions of the server for one of 64 to 1,024 procs: its life, a fence, an event to all
+    Scale,
     /// A line that a client logs, through a channel component
     Log,
     /// Heartbeats: the rate, and the cost of many clients that send one a second each

@@ -2,11 +2,13 @@
 //! traces.
 use super::{
     arm::{Values, handler_modules},
-    launch::{self, Scratch},
+    launch::{self, Running, Scratch},
     programs::Programs,
+    samples::Spread,
     served::ServerDirectory,
 };
 use anyhow::{Context, Result, ensure};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
@@ -22,11 +24,12 @@ const HANDLERS: u32 = 15;
 /// Token of the browser.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
+/// Number of measurements of each server, by turns.
+const TURNS: u32 = 8;
+
 /// Observer of the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Observer {
-    /// None.
-    Nobody,
     /// Browser that shows the page of events, which is refreshed several times a second.
     Browser,
     /// Collector that takes a trace of each event, up to the usual number a second, and metrics.
@@ -35,68 +38,151 @@ pub enum Observer {
 
 impl Observer {
     /// All observers.
-    pub const ALL: [Observer; 3] = [Observer::Nobody, Observer::Browser, Observer::Collector];
+    pub const ALL: [Observer; 2] = [Observer::Browser, Observer::Collector];
 
     /// Returns the name in names of arms.
     pub fn name(self) -> &'static str {
         match self {
-            Observer::Nobody => "nobody",
             Observer::Browser => "browser",
             Observer::Collector => "collector",
         }
     }
 }
 
-/// Measures an event through the handlers, of which the last raises an event that comes back.
+/// Measures an event through the handlers, of which the last raises an event that comes back: at servers that
+/// are observed, and with `alone_` before the name at others, by turns. Each is a new one: of two equal servers
+/// one may be faster by a fifth.
+///
+/// All processes have one processor. What an observer costs cannot hide on another one, and no thread waits
+/// until another processor wakes up, which takes most of the time of an event otherwise, and never the same.
 pub fn time(programs: &Programs, observer: Observer, count: u32, warm: u32) -> Result<Values> {
-    let scratch = Scratch::new()?;
-    let directory = ServerDirectory::new(programs, &scratch);
-    let port = free_port()?;
-    let collector = match observer {
-        Observer::Collector => Some(Collector::start()?),
-        Observer::Nobody | Observer::Browser => None,
-    };
-    let observed = match (observer, &collector) {
-        (Observer::Browser, _) => {
-            let file = directory.path("token");
-            fs::write(&file, format!("{TOKEN}\n"))?;
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
-            format!("[console]\nlisten = \"127.0.0.1:{port}\"\ntoken_file = {file:?}\n")
+    let own = sched_getaffinity(None)?;
+    let last = (0..CpuSet::MAX_CPU)
+        .rev()
+        .find(|number| own.is_set(*number));
+    let mut one = CpuSet::new();
+    one.set(last.context("this process has no processor")?);
+    // Processes inherit it from the thread that starts them.
+    sched_setaffinity(None, &one)?;
+    let measured = by_turns(programs, observer, count, warm);
+    sched_setaffinity(None, &own)?;
+    measured
+}
+
+fn by_turns(programs: &Programs, observer: Observer, count: u32, warm: u32) -> Result<Values> {
+    let time = |observer| ObservedServer::time_of_one(programs, observer, count, warm);
+    let (mut observed, mut alone) = (Vec::new(), Vec::new());
+    for turn in 0..TURNS {
+        // Each is as often the first one.
+        if turn % 2 == 0 {
+            observed.push(time(Some(observer))?);
+            alone.push(time(None)?);
+        } else {
+            alone.push(time(None)?);
+            observed.push(time(Some(observer))?);
         }
-        (_, Some(collector)) => format!(
-            "[telemetry]\nendpoint = \"http://{}\"\nmetrics_interval_ms = 1000\n",
-            collector.address
-        ),
-        (_, None) => String::new(),
-    };
-    let handlers = handler_modules(programs, "noop", HANDLERS);
-    let server = directory.start(&format!("{observed}\n{handlers}"))?;
-    let browser = match observer {
-        Observer::Browser => Some(Browser::start(port)?),
-        Observer::Nobody | Observer::Collector => None,
-    };
-    directory.ask(&["job", "register", "job", "-n", "1"])?;
-    let environment = directory.ask(&["job", "environment", "job", "--rank", "0"])?;
-    let files = Scratch::new()?;
-    let mut client = Command::new(&programs.bench);
-    client
-        .args(["proc", "pingpong", &count.to_string(), &warm.to_string()])
-        .arg(files.path())
-        .envs(environment.lines().filter_map(|line| line.split_once('=')));
-    let measured = launch::values(&launch::finish(client, &files)?)?;
-    if let Some(browser) = browser {
-        let shown = browser.close()?;
-        ensure!(
-            shown.contains("-3101"),
-            "the browser has not seen the events"
-        );
     }
-    directory.stop(server)?;
-    if let Some(collector) = collector {
-        let taken = collector.close()?;
-        ensure!(taken > 0, "the collector has got nothing");
+    let median = |times| anyhow::Ok(Spread::of(times).context("no turns")?.median);
+    Ok(vec![
+        ("us".to_owned(), median(observed)?),
+        ("alone_us".to_owned(), median(alone)?),
+    ])
+}
+
+/// Server with handlers, and its observer.
+struct ObservedServer<'a> {
+    directory: ServerDirectory<'a>,
+    running: Running,
+    browser: Option<Browser>,
+    collector: Option<Collector>,
+}
+
+impl ObservedServer<'_> {
+    /// Returns the time of an event at a new server in microseconds.
+    fn time_of_one(
+        programs: &Programs,
+        observer: Option<Observer>,
+        count: u32,
+        warm: u32,
+    ) -> Result<f64> {
+        let scratch = Scratch::new()?;
+        let server = ObservedServer::start(programs, &scratch, observer)?;
+        let time = server.time(programs, count, warm)?;
+        server.stop()?;
+        Ok(time)
     }
-    Ok(measured)
+
+    fn start<'a>(
+        programs: &'a Programs,
+        scratch: &'a Scratch,
+        observer: Option<Observer>,
+    ) -> Result<ObservedServer<'a>> {
+        let directory = ServerDirectory::new(programs, scratch);
+        let port = free_port()?;
+        let collector = match observer {
+            Some(Observer::Collector) => Some(Collector::start()?),
+            Some(Observer::Browser) | None => None,
+        };
+        let observed = match (observer, &collector) {
+            (Some(Observer::Browser), _) => {
+                let file = directory.path("token");
+                fs::write(&file, format!("{TOKEN}\n"))?;
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+                format!("[console]\nlisten = \"127.0.0.1:{port}\"\ntoken_file = {file:?}\n")
+            }
+            (_, Some(collector)) => format!(
+                "[telemetry]\nendpoint = \"http://{}\"\nmetrics_interval_ms = 1000\n",
+                collector.address
+            ),
+            (_, None) => String::new(),
+        };
+        let handlers = handler_modules(programs, "noop", HANDLERS);
+        let running = directory.start(&format!("{observed}\n{handlers}"))?;
+        let browser = match observer {
+            Some(Observer::Browser) => Some(Browser::start(port)?),
+            Some(Observer::Collector) | None => None,
+        };
+        Ok(ObservedServer {
+            directory,
+            running,
+            browser,
+            collector,
+        })
+    }
+
+    /// Returns the time of an event and its reply.
+    fn time(&self, programs: &Programs, count: u32, warm: u32) -> Result<f64> {
+        let files = Scratch::new()?;
+        let ask = |args: &[&str]| self.directory.ask(args);
+        ask(&["job", "register", "job", "-n", "1"])?;
+        let environment = ask(&["job", "environment", "job", "--rank", "0"])?;
+        let variables = environment.lines();
+        let mut client = Command::new(&programs.bench);
+        client
+            .args(["proc", "pingpong", &count.to_string(), &warm.to_string()])
+            .arg(files.path())
+            .envs(variables.filter_map(|line| line.split_once('=')));
+        let measured = launch::values(&launch::finish(client, &files)?)?;
+        let time = measured.into_iter().find(|(name, _)| name == "us");
+        Ok(time.context("the client says no time")?.1)
+    }
+
+    /// Stops the server, and fails if its observer has seen nothing.
+    fn stop(self) -> Result<()> {
+        if let Some(browser) = self.browser {
+            let shown = browser.close()?;
+            ensure!(
+                shown.contains("-3101"),
+                "the browser has not seen the events"
+            );
+        }
+        self.directory.stop(self.running)?;
+        if let Some(collector) = self.collector {
+            let taken = collector.close()?;
+            ensure!(taken > 0, "the collector has got nothing");
+        }
+        Ok(())
+    }
 }
 
 /// Returns a port that had no listener a moment ago.

@@ -1,4 +1,4 @@
-//! Programs of the bench, built as they are shipped.
+//! Programs of the bench, built for release. The C library is optimized at link time, as it is shipped.
 use super::Group;
 use crate::{
     c_programs,

@@ -8,12 +8,14 @@ mod libpmix;
 mod load;
 mod nodes;
 mod processes;
+mod scale;
 mod server;
 mod start;
 
 use super::{
     Group,
     arm::{Arm, Hosts, JobMeasurement, MeasuredWork, Side},
+    instructions::CountedWork,
     programs::Programs,
 };
 use crate::{mpi::Release, needs, test_servers};
@@ -221,6 +223,7 @@ impl Plan {
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
                 Group::Groups => plan.groups(),
+                Group::Scale => plan.scale(),
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Libpmix => plan.libpmix(),
@@ -275,7 +278,7 @@ impl Plan {
             }
             MeasuredWork::Job(JobMeasurement { side, .. })
             | MeasuredWork::Growth { side, .. }
-            | MeasuredWork::Instructions { side, .. } => !side.is_without_c(),
+            | MeasuredWork::Instructions(CountedWork { side, .. }) => !side.is_without_c(),
         };
         if self.with_c || !needs_c {
             self.arms.push(Arm {
@@ -446,9 +449,8 @@ mod tests {
             let sides: Vec<Side> = match arm.work {
                 MeasuredWork::Job(job) => vec![job.side],
                 MeasuredWork::Turns(jobs) => jobs.iter().map(|job| job.side).collect(),
-                MeasuredWork::Growth { side, .. } | MeasuredWork::Instructions { side, .. } => {
-                    vec![side]
-                }
+                MeasuredWork::Growth { side, .. }
+                | MeasuredWork::Instructions(CountedWork { side, .. }) => vec![side],
                 _ => Vec::new(),
             };
             assert!(

@@ -3,6 +3,7 @@ use super::{C, Plan, ResultBound, metric};
 use crate::bench::{
     Group,
     arm::{Hosts, JobMeasurement, MeasuredWork, Side},
+    instructions::CountedWork,
     observed::Observer,
 };
 
@@ -71,7 +72,7 @@ impl Plan {
             ),
         ] {
             let ours = metric(&name(observer), "us");
-            let peer = ("unobserved", metric(&name(Observer::Nobody), "us"));
+            let peer = ("unobserved", metric(&name(observer), "alone_us"));
             self.row(
                 Group::Observed,
                 format!("through 16 handlers and back, {what}"),
@@ -226,8 +227,8 @@ impl Plan {
         // few hundred of some ten thousand.
         let of = |side: Side| format!("trace.instructions.{}", side.name());
         for side in sides {
-            let (few, many) = (500, 2500);
-            self.arm(of(side), MeasuredWork::Instructions { side, few, many });
+            let work = CountedWork::repeated(side, "pingpong", 2, [500, 2500]);
+            self.arm(of(side), MeasuredWork::Instructions(work));
         }
         for (side, level, must) in [
             (
