@@ -45,10 +45,23 @@ impl Ended {
             Err(error) => writeln!(printed, "{} failed: {error:#}", self.name),
         }
     }
+
+    /// Returns what the failed tests printed, of the end of the output.
+    fn failures(&self) -> String {
+        let output = String::from_utf8_lossy(&self.output);
+        let failures = output.split_once("\nfailures:\n");
+        let failures = failures.map_or(&*output, |(_, failures)| failures);
+        let lines: Vec<_> = failures.trim().lines().collect();
+        let shown = lines.len().min(FAILURE_LINES);
+        lines.split_at(lines.len() - shown).1.join("\n")
+    }
 }
 
+/// Number of lines of the failures of a binary that are printed again after all others.
+const FAILURE_LINES: usize = 40;
+
 /// Runs the binaries in this environment. Prints the output of each when it has ended, and counts
-/// the ignored tests.
+/// the ignored tests. Prints at the end once more what failed, where a reader of a long log looks first.
 ///
 /// # Errors
 ///
@@ -78,15 +91,19 @@ pub fn run_all(
                 printing = ended.print();
             }
             if ended.result.is_err() {
-                failed.push(ended.name);
+                failed.push(ended);
             }
         },
     );
     printing.context("printing the output of the tests")?;
+    for ended in &failed {
+        println!("\nfailures of {}:\n{}", ended.name, ended.failures());
+    }
+    let names: Vec<_> = failed.iter().map(|ended| ended.name.as_str()).collect();
     ensure!(
-        failed.is_empty(),
+        names.is_empty(),
         "the tests of {} failed\n{ignored}",
-        failed.join(", ")
+        names.join(", ")
     );
     Ok(ignored)
 }
@@ -175,5 +192,29 @@ impl TestBinary {
             .with_context(|| format!("running {}", self.program.display()))?;
         ensure!(status.success(), "it ended with {status}");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ended, FAILURE_LINES};
+    use std::time::Duration;
+
+    #[test]
+    fn failures_are_the_end_of_what_failed_tests_printed() {
+        let ended = |output: &str| Ended {
+            name: "tests/jobs".into(),
+            took: Duration::ZERO,
+            output: output.into(),
+            result: Ok(()),
+        };
+        let output = "test a ... ok\n\nfailures:\n\n---- b stdout ----\nleft: 1\n\nfailures:\n    b\n";
+        assert_eq!(
+            ended(output).failures(),
+            "---- b stdout ----\nleft: 1\n\nfailures:\n    b"
+        );
+        assert_eq!(ended("killed").failures(), "killed");
+        let long = format!("first\n{}", "line\n".repeat(FAILURE_LINES));
+        assert!(!ended(&long).failures().contains("first"));
     }
 }
