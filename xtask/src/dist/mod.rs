@@ -8,6 +8,7 @@ pub use reproducible::ReproducibleBuild;
 
 use crate::{
     command::{cargo, remove_directory, run, run_quietly, step},
+    dist::reproducible::link_tools,
     libpmix, packages,
 };
 use anyhow::{Context, Result, ensure};
@@ -206,6 +207,7 @@ fn build_again(root: &Path, results: &[PathBuf]) -> Result<()> {
     let again = root.join(AGAIN);
     remove_directory(&again)?;
     clone(root, &again)?;
+    link_tools(root, &again)?;
     let mut dist = cargo(&again);
     // Variables of this cargo would lead it to the first sources.
     dist.env_remove("CARGO_MANIFEST_DIR")

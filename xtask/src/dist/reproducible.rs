@@ -97,7 +97,7 @@ impl ReproducibleBuild {
 }
 
 /// Links the tools of the repository into its clone: they are downloaded once.
-fn link_tools(root: &Path, sources: &Path) -> Result<()> {
+pub fn link_tools(root: &Path, sources: &Path) -> Result<()> {
     let tools = root.join("target/tools");
     let target = sources.join("target");
     for directory in [&tools, &target] {
