@@ -2,7 +2,6 @@
 mod binding;
 mod c_server;
 mod checkpoints;
-mod cleanup;
 mod client;
 mod control_types;
 mod device_distances;

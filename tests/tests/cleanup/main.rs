@@ -1,5 +1,6 @@
 //! Removal of the files that procs registered, after the end of the procs. The jobs are started by
-//! the host environment or adopted by it.
+//! the host environment or adopted by it. This is a program of its own: a host environment that starts
+//! jobs adopts all children of its process, and would end those that other tests have started.
 use peal_client::{CleanupRequest, Control};
 use peal_core::choice::ControlGroups;
 use peal_core::{
@@ -168,8 +169,7 @@ async fn paths_that_a_client_registers_are_all_removed() {
     .await;
 }
 
-/// The only test of this process that starts processes: the host environment adopts all children of
-/// the process.
+/// The only test of this process that starts processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn launched_job_is_cleaned_up_at_exit_but_not_at_restart() {
     let dir = tempfile::tempdir().unwrap();
