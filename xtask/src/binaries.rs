@@ -208,7 +208,8 @@ mod tests {
             output: output.into(),
             result: Ok(()),
         };
-        let output = "test a ... ok\n\nfailures:\n\n---- b stdout ----\nleft: 1\n\nfailures:\n    b\n";
+        let output =
+            "test a ... ok\n\nfailures:\n\n---- b stdout ----\nleft: 1\n\nfailures:\n    b\n";
         assert_eq!(
             ended(output).failures(),
             "---- b stdout ----\nleft: 1\n\nfailures:\n    b"
