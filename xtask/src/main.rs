@@ -1,4 +1,4 @@
-//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `fuzz`, `bench`, `labs`,
+//! The tasks of the repository: `cargo xtask demo`, `prepare`, `test`, `soak`, `fuzz`, `bench`, `count`, `labs`,
 //! `guests`, `libpmix`, `packages`, `dist`, `test-servers`, `vm`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "the output is for a person")]
 mod bench;
@@ -79,6 +79,7 @@ enum Task {
     /// repeat the fault. Finding none proves nothing: run it for hours after a change of a parser.
     Fuzz(fuzz::Fuzz),
     Bench(bench::Bench),
+    Count(bench::Count),
     Labs(labs::Labs),
     /// Build the components in `guests/` into `target/guests`.
     ///
@@ -171,6 +172,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Soak(soak) => soak.run(root),
         Task::Fuzz(fuzz) => fuzz.run(root),
         Task::Bench(bench) => bench.run(root),
+        Task::Count(count) => count.run(root),
         Task::Labs(labs) => labs.run(root),
         Task::Guests => guests::build(root).map(drop),
         Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Shipped),

@@ -14,6 +14,8 @@ pub struct CountedWork {
     pub side: Side,
     /// Mode of the measuring program.
     pub mode: &'static str,
+    /// Modules of Peal's server.
+    pub hosts: Hosts,
     /// Job that does less.
     pub less: CountedJob,
     /// Job that does more.
@@ -42,6 +44,7 @@ impl CountedWork {
         CountedWork {
             side,
             mode,
+            hosts: Hosts::Nothing,
             less: CountedJob { procs, count: few },
             more: CountedJob { procs, count: many },
             units: many - few,
@@ -62,18 +65,32 @@ impl CountedWork {
         CountedWork {
             side,
             mode,
+            hosts: Hosts::Nothing,
             less: job(few),
             more: job(many),
             units: many - few,
         }
     }
 
+    /// Returns the same work, of a server with these modules.
+    pub fn under(self, hosts: Hosts) -> CountedWork {
+        CountedWork { hosts, ..self }
+    }
+
     /// Counts the instructions of a unit.
     pub fn measure(&self, programs: &Programs) -> Result<Values> {
+        Ok(vec![("instructions".to_owned(), self.count(programs)?)])
+    }
+
+    /// Counts the instructions of a unit.
+    pub fn count(&self, programs: &Programs) -> Result<f64> {
+        if self.hosts != Hosts::Nothing {
+            // The first job compiles the modules.
+            self.of_job(programs, self.less)?;
+        }
         let less = self.of_job(programs, self.less)?;
         let more = self.of_job(programs, self.more)?;
-        let each = (more - less) / f64::from(self.units);
-        Ok(vec![("instructions".to_owned(), each)])
+        Ok((more - less) / f64::from(self.units))
     }
 
     fn of_job(&self, programs: &Programs, size: CountedJob) -> Result<f64> {
@@ -85,7 +102,7 @@ impl CountedWork {
             count: size.count,
             warm: 1,
             extra: 0,
-            hosts: Hosts::Nothing,
+            hosts: self.hosts,
         };
         let log = scratch.path().join("valgrind");
         let counted = under_valgrind(&job.command(programs, &scratch)?, &log);

@@ -3,7 +3,7 @@ use super::Group;
 use crate::{
     c_programs,
     command::{self, cargo, target_dir},
-    guests, libpmix, mpi, test_servers,
+    graphs, guests, libpmix, mpi, test_servers,
 };
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -83,28 +83,39 @@ pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
                 .args(cluster),
         )?;
     }
-    let built = target_dir(root).join("release");
+    let mut programs = located(root, &target_dir(root).join("release"))?;
+    programs.peal_without_trace = peal_without_trace;
+    let needs_library = [Group::Libpmix, Group::Launchers, Group::Nodes]
+        .iter()
+        .any(|group| groups.contains(group));
+    if let Some(c) = programs.c.as_mut().filter(|_| needs_library) {
+        c.peal_library = Some(libpmix::build_for_bench(root)?);
+    }
+    Ok(programs)
+}
+
+/// Builds the programs of the tests, for counts: those for release take minutes to build.
+pub fn build_for_counts(root: &Path) -> Result<Programs> {
+    graphs::build_programs(root)?;
+    located(root, &target_dir(root).join("debug"))
+}
+
+/// Builds the components and the programs in C. Returns their paths, and those of the programs in Rust, which
+/// are in this directory.
+fn located(root: &Path, built: &Path) -> Result<Programs> {
     let components = guests::build(root)?;
-    let c = c_programs::build(root)?
-        .map(|programs| -> Result<CPrograms> {
-            Ok(CPrograms {
-                host: programs.join("host"),
-                client: programs.join("bench/client"),
-                labs: programs.join("labs"),
-                no_delay: programs.join("bench/nodelay.so"),
-                peal_library: [Group::Libpmix, Group::Launchers, Group::Nodes]
-                    .iter()
-                    .any(|group| groups.contains(group))
-                    .then(|| libpmix::build_for_bench(root))
-                    .transpose()?,
-            })
-        })
-        .transpose()?;
+    let c = c_programs::build(root)?.map(|programs| CPrograms {
+        host: programs.join("host"),
+        client: programs.join("bench/client"),
+        labs: programs.join("labs"),
+        no_delay: programs.join("bench/nodelay.so"),
+        peal_library: None,
+    });
     let cache = root.join("target/test-cache");
     let test_servers = test_servers::directory(root);
     Ok(Programs {
         peal: built.join("peal"),
-        peal_without_trace,
+        peal_without_trace: None,
         bench: built.join("peal-bench"),
         cluster_bench: built.join("peal-cluster-bench"),
         attack: built.join("peal-attack"),
