@@ -777,7 +777,7 @@ impl Actor {
         let answered = self
             .outboxes
             .get(&to.peer)
-            .map(|outbox| outbox.answer(to.tag, reply, self.outbox_bytes));
+            .map(|outbox| outbox.answer(to.tag, reply, &self.packing, self.outbox_bytes));
         self.disconnect_if_full(to.peer, answered);
     }
 

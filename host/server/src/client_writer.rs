@@ -6,7 +6,7 @@ use crate::{
     open_requests::OpenRequests,
     outbox::{MessageQueue, Outgoing, QueueEnd, QueueState},
     outbox_share::OutboxShare,
-    packing::{self, Packing},
+    packing::{PackedFrame, Packing},
     send_window::SendWindow,
     trace_limit::Once,
 };
@@ -156,11 +156,11 @@ impl ClientWriter {
     ///
     /// A client with further open requests gets no answer at once: several answers are written
     /// together.
-    pub(crate) fn answer(&self, tag: u32, reply: Reply) -> Option<Outgoing> {
+    pub(crate) fn answer(&self, tag: u32, reply: Reply, packing: &Packing) -> Option<Outgoing> {
         if reply.status() == code::PMIX_ERR_OUT_OF_RESOURCE {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
-        let Some(frame) = self.frame_at_once(tag, &reply) else {
+        let Some(frame) = self.frame_at_once(tag, &reply, packing) else {
             return Some(Outgoing::Reply {
                 tag,
                 reply: Box::new(reply),
@@ -199,7 +199,7 @@ impl ClientWriter {
         self.waiting.load(Ordering::Acquire) == 0 && self.is_welcomed.load(Ordering::Acquire)
     }
 
-    fn frame_at_once(&self, tag: u32, reply: &Reply) -> Option<Vec<u8>> {
+    fn frame_at_once(&self, tag: u32, reply: &Reply, packing: &Packing) -> Option<PackedFrame> {
         let is_idle = self.is_idle() && !self.has_further_requests.load(Ordering::Relaxed);
         let command = self.open.only(tag).filter(|_| is_idle)?;
         if let Reply::JobData(job) = reply
@@ -208,8 +208,9 @@ impl ClientWriter {
             return None;
         }
         // An answer that cannot be packed is queued: the connection's task replaces it by a status.
-        let frame = packing::answer(tag, command, reply, &self.codec).ok()?;
-        self.window.room_at_once(frame.len()).then_some(frame)
+        let has_room = |bytes| self.window.room_at_once(bytes);
+        let packed = packing.answer(tag, command, reply, &self.codec, has_room);
+        packed.ok()?
     }
 
     /// Returns true if a request was answered with `PMIX_ERR_OUT_OF_RESOURCE`.
@@ -320,8 +321,8 @@ impl fmt::Debug for ClientWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbox_share::OutboxLimits;
-    use peal_model::{CommandCode, code};
+    use crate::{outbox_share::OutboxLimits, packing};
+    use peal_model::{CommandCode, JobEntry, JobInfo, Nspace, Rank, code};
     use peal_wire::{BufferType, DecodeLimits, Dialect, Encoding, Release};
     use tokio::{io::AsyncReadExt, net::TcpListener};
 
@@ -363,7 +364,7 @@ mod tests {
 
     /// Returns true if an answer to the request of this tag was written at once.
     fn at_once(writer: &ClientWriter, tag: u32, reply: Reply) -> bool {
-        writer.answer(tag, reply).is_none()
+        writer.answer(tag, reply, &Packing::default()).is_none()
     }
 
     fn done() -> Reply {
@@ -413,6 +414,29 @@ mod tests {
         );
         writer.read(Behind::Nothing);
         assert!(at_once(&writer, 102, done()));
+    }
+
+    #[tokio::test]
+    async fn job_data_written_at_once_are_packed_once_for_all_procs() {
+        let rank = |rank| JobEntry::Rank(Rank(rank), Vec::new());
+        let job = Arc::new(JobInfo {
+            nspace: Nspace::new("job").unwrap(),
+            entries: (0..2).map(rank).collect(),
+        });
+        let packing = Packing::default();
+        let mut frames = Vec::new();
+        for _ in 0..2 {
+            let (writer, _client) = connected_writer().await;
+            welcome(&writer).await;
+            writer.open.open(101, CommandCode::JobData).unwrap();
+            let reply = Reply::JobData(job.clone());
+            let Some(PackedFrame::JobData(frame)) = writer.frame_at_once(101, &reply, &packing)
+            else {
+                panic!("it is not written at once");
+            };
+            frames.push(frame);
+        }
+        assert!(Arc::ptr_eq(&frames[0], &frames[1]));
     }
 
     #[tokio::test]

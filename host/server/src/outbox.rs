@@ -249,8 +249,14 @@ impl Outbox {
     }
 
     /// Writes an answer at once if possible, and otherwise queues it.
-    pub(crate) fn answer(&self, tag: u32, reply: Reply, max: usize) -> Result<(), Full> {
-        match self.writer.answer(tag, reply) {
+    pub(crate) fn answer(
+        &self,
+        tag: u32,
+        reply: Reply,
+        packing: &Packing,
+        max: usize,
+    ) -> Result<(), Full> {
+        match self.writer.answer(tag, reply, packing) {
             None => Ok(()),
             Some(left) => self.queue(left, max),
         }

@@ -50,8 +50,8 @@ struct PackedGroup {
 pub(crate) enum PackedFrame {
     /// Event.
     Event(Arc<[u8]>),
-    /// Answer.
-    Reply(Arc<Vec<u8>>),
+    /// Data of a job, for several of its procs.
+    JobData(Arc<Vec<u8>>),
     /// Bytes for this client alone.
     Own(Vec<u8>),
 }
@@ -62,7 +62,7 @@ impl Deref for PackedFrame {
     fn deref(&self) -> &[u8] {
         match self {
             PackedFrame::Event(frame) => frame,
-            PackedFrame::Reply(frame) => frame,
+            PackedFrame::JobData(frame) => frame,
             PackedFrame::Own(frame) => frame,
         }
     }
@@ -138,9 +138,7 @@ impl Packing {
                     None
                 }
             },
-            Outgoing::Reply { tag, reply } => {
-                self.reply(*tag, reply, writer)?.map(PackedFrame::Reply)
-            }
+            Outgoing::Reply { tag, reply } => self.reply(*tag, reply, writer)?,
             Outgoing::Rest(rest) => Some(PackedFrame::Own(rest.clone())),
             Outgoing::Milestone => None,
         })
@@ -148,25 +146,17 @@ impl Packing {
 
     /// Packs the answer to an open request of a client, and closes the request. An answer that
     /// cannot be packed is replaced by a status. Returns `None` if no request of this tag is open.
-    pub(crate) fn reply(
+    fn reply(
         &self,
         tag: u32,
         reply: &Reply,
         writer: &ClientWriter,
-    ) -> Result<Option<Arc<Vec<u8>>>, ConnectionError> {
+    ) -> Result<Option<PackedFrame>, ConnectionError> {
         let Some(command) = writer.open.close(tag) else {
             return Ok(None);
         };
-        let packed = match (command, reply) {
-            (CommandCode::JobData, Reply::JobData(job)) => self.job_data(tag, job, &writer.codec),
-            (_, Reply::Group(result)) => {
-                let packed = self.group(tag, command, result, &writer.codec);
-                packed.map(Arc::new)
-            }
-            _ => answer(tag, command, reply, &writer.codec).map(Arc::new),
-        };
-        match packed {
-            Ok(frame) => Ok(Some(frame)),
+        match self.answer(tag, command, reply, &writer.codec, |_| true) {
+            Ok(frame) => Ok(frame),
             // The client would take a status for the job data.
             Err(error) if command == CommandCode::JobData => Err(ConnectionError::JobData(error)),
             // The client's release may lack a type of the answer. Send a status, so that the client
@@ -179,9 +169,31 @@ impl Packing {
                     tag: Tag(tag),
                     payload,
                 };
-                Ok(Some(Arc::new(frame.encode()?)))
+                Ok(Some(PackedFrame::Own(frame.encode()?)))
             }
         }
+    }
+
+    /// Packs the answer to a request with this command. Returns `None` if a frame of its length is not wanted.
+    pub(crate) fn answer(
+        &self,
+        tag: u32,
+        command: CommandCode,
+        reply: &Reply,
+        codec: &Codec,
+        is_wanted: impl FnOnce(usize) -> bool,
+    ) -> Result<Option<PackedFrame>, WireError> {
+        let frame = match (command, reply) {
+            (CommandCode::JobData, Reply::JobData(job)) => {
+                let frame = self.job_data(tag, job, codec, is_wanted)?;
+                return Ok(frame.map(PackedFrame::JobData));
+            }
+            (_, Reply::Group(result)) => self.group(tag, command, result, codec)?,
+            _ => answer(tag, command, reply, codec)?,
+        };
+        Ok(Some(frame)
+            .filter(|frame| is_wanted(frame.len()))
+            .map(PackedFrame::Own))
     }
 
     fn group(
@@ -222,7 +234,8 @@ impl Packing {
         tag: u32,
         job: &Arc<JobInfo>,
         codec: &Codec,
-    ) -> Result<Arc<Vec<u8>>, WireError> {
+        is_wanted: impl FnOnce(usize) -> bool,
+    ) -> Result<Option<Arc<Vec<u8>>>, WireError> {
         // No code panics while it holds the lock, so the data of a poisoned lock are consistent.
         let mut last = self.job_data.lock().unwrap_or_else(PoisonError::into_inner);
         // Changed job data are in another place: this one stays in use as long as `last` refers
@@ -234,8 +247,9 @@ impl Packing {
             Some(known) => known,
             None => PackedJobData::of(tag, job, codec)?,
         };
-        let frame = packed.frame.clone();
-        let left = packed.left.saturating_sub(1);
+        // A frame that is not wanted now is packed again, for the same client.
+        let frame = Some(packed.frame.clone()).filter(|frame| is_wanted(frame.len()));
+        let left = packed.left.saturating_sub(usize::from(frame.is_some()));
         *last = Some(PackedJobData { left, ..packed }).filter(|_| left > 0);
         Ok(frame)
     }
@@ -336,12 +350,17 @@ mod tests {
     fn job_data_are_packed_once_for_all_ranks() {
         let codec = codec();
         let packing = Packing::default();
-        let pack = |tag, job: &Arc<JobInfo>| packing.job_data(tag, job, &codec).unwrap();
+        let pack = |tag, job: &Arc<JobInfo>| {
+            let packed = packing.job_data(tag, job, &codec, |_| true).unwrap();
+            packed.unwrap()
+        };
         let is_kept = || packing.job_data.lock().unwrap().is_some();
 
         let mut first = job(&[Rank(0), Rank(1), Rank(2)]);
         let frame = pack(100, &first);
         assert!(Arc::ptr_eq(&frame, &pack(100, &first)) && is_kept());
+        let unwanted = packing.job_data(100, &first, &codec, |_| false);
+        assert!(unwanted.unwrap().is_none() && is_kept());
         assert!(Arc::ptr_eq(&frame, &pack(100, &first)) && !is_kept());
 
         // Another tag, another job and changed data are packed again.
