@@ -64,7 +64,7 @@ mod wait_message;
 
 use anyhow::Context;
 use args::{Args, ChainCommand, PealCommand};
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{CommandFactory, FromArgMatches, error::ErrorKind};
 use error_text::error_text;
 use peal_model::plain;
 use peal_server::admin::AdminRequest;
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     if let Some(completed) = completion::answer() {
         return completed;
     }
-    let args = Args::parse_from(args::normalize_np(std::env::args_os()));
+    let args = parse();
     let done = trace::set_up(&args.trace).and_then(|()| dispatch(args.command));
     done.unwrap_or_else(|error| match error.downcast::<clap::Error>() {
         // clap exits with 2 for a wrong command line.
@@ -88,6 +88,19 @@ fn main() -> ExitCode {
             ExitCode::from(FAILED)
         }
     })
+}
+
+/// Parses the command line. Exits where it is wrong, and after help.
+fn parse() -> Args {
+    // Made once: the definition of all commands takes a millisecond.
+    let mut command = Args::command();
+    let words = args::normalize_np(&command, std::env::args_os());
+    let parsed = command.try_get_matches_from_mut(words);
+    let parsed = parsed.and_then(|mut matches| {
+        let args = Args::from_arg_matches_mut(&mut matches);
+        args.map_err(|error| error.format(&mut command))
+    });
+    parsed.unwrap_or_else(|error| error.exit())
 }
 
 /// Returns the error for a command line that is invalid in a way that clap cannot check.

@@ -1,12 +1,11 @@
 //! Options that may come before or after the command: those that select the server and the
 //! configuration, those of the trace, and the format of the output.
-use super::{Args, OutputArgs, ServerArgs, TableFormats, ToolArgs, TraceArgs, run::takes_next};
-use clap::{Args as _, Command, CommandFactory};
+use super::{OutputArgs, ServerArgs, TableFormats, ToolArgs, TraceArgs, run::takes_next};
+use clap::{Args as _, Command};
 use std::ffi::{OsStr, OsString};
 
 /// Moves these options after the command, where its parser expects them.
-pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let args = Args::command();
+pub fn options_behind_verb(args: &Command, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let movable = movable();
     let mut verbs = Vec::new();
     let mut options = Vec::new();
@@ -14,7 +13,7 @@ pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsStrin
     verbs.extend(words.next());
     // The search ends at the first word that is neither an option nor a command: what follows may
     // belong to the program of `peal run`.
-    let mut command = &args;
+    let mut command = args;
     while let Some(word) = words.peek() {
         if is_option_of(&movable, word) {
             let has_value = takes_next(&movable, word);
@@ -69,10 +68,11 @@ fn has_value_in(command: &Command, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Args, *};
+    use clap::CommandFactory;
 
     fn placed(line: &str) -> String {
-        let placed = options_behind_verb(line.split(' ').map(OsString::from));
+        let placed = options_behind_verb(&Args::command(), line.split(' ').map(OsString::from));
         placed.join(OsStr::new(" ")).into_string().unwrap()
     }
 

@@ -167,10 +167,10 @@ fn missing(place: &str) -> clap::Error {
 
 /// Normalizes a command line for its parser. Options before the command move after it, and `-np`,
 /// which `mpirun` accepts, becomes `--np`.
-pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut words = options_behind_verb(words);
+pub fn normalize_np(args: &Command, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words = options_behind_verb(args, words);
     if words.get(1).is_some_and(|verb| verb == "run")
-        && let Some(run) = Args::command().find_subcommand("run")
+        && let Some(run) = args.find_subcommand("run")
     {
         // The options that all commands share are added when clap parses.
         let run = TraceArgs::augment_args(run.clone());
@@ -307,7 +307,8 @@ mod tests {
     use super::*;
 
     fn run(line: &str) -> Result<Vec<AppArgs>, clap::Error> {
-        let args = Args::try_parse_from(normalize_np(line.split(' ').map(OsString::from)))?;
+        let words = line.split(' ').map(OsString::from);
+        let args = Args::try_parse_from(normalize_np(&Args::command(), words))?;
         let super::super::PealCommand::Run(run) = args.command else {
             panic!("{line}")
         };
