@@ -404,9 +404,13 @@ impl<'a> ConnectionReader<'a> {
             // Before the execution, during which the answer may be written.
             self.open(to, command)?;
         }
-        Ok(context
+        context
             .shared_actor
-            .with_actor(|actor| actor.request(to, request, behind))?)
+            .with_actor(|actor| actor.request(to, request, behind))?;
+        if command == CommandCode::DeregisterEvents && behind == Behind::Nothing {
+            writer.acknowledge();
+        }
+        Ok(())
     }
 
     /// Answers a request that cannot be decoded with a status, if it can have one.
