@@ -229,7 +229,7 @@ fn counted(unit: &CountedUnit, programs: &Programs, suffices: impl Fn(u64) -> bo
 /// Returns the change in percent.
 #[expect(clippy::cast_precision_loss, reason = "counts are below 2^52")]
 fn change(before: u64, now: u64) -> f64 {
-    (now as f64 / before.max(1) as f64 - 1.0) * 100.0
+    (now as f64 / before as f64 - 1.0) * 100.0
 }
 
 #[cfg(test)]

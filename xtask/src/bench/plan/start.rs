@@ -26,14 +26,18 @@ impl Plan {
         let ours = metric(&name(Launcher::Peal), "ms");
         let peer = metric(&name(Launcher::ItsOwn), "ms");
         let what = format!("hello of {procs} ranks, {}", release.name());
-        // The goal is half of the peer's time.
+        // The goal is half of the peer's time. Ranks of 5.0 alone need more than that of the processors.
+        let bound = match release {
+            Release::Four => 0.5,
+            Release::Five => 1.0,
+        };
         self.row(
             Group::Start,
             what,
             ours,
             (release.launcher(), peer),
             "ms",
-            ResultBound::RatioAtMost(1.0),
+            ResultBound::RatioAtMost(bound),
         );
     }
 }
