@@ -117,9 +117,6 @@ impl OpenMpi {
             Some(path) if is_peal => command.env("LD_LIBRARY_PATH", path),
             _ => command.env("LD_LIBRARY_PATH", &self.libraries),
         };
-        // Else each rank of 4.1 loads the libraries of networks, of which that for Omni-Path calibrates its clock
-        // for 0.2 s before it finds no network.
-        command.env("OMPI_MCA_pml", "ob1");
         if let Some(prefix) = &self.prefix {
             // Its libfabric, which procs of one node do not need, sleeps for a second while it
             // looks for networks.
