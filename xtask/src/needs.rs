@@ -322,7 +322,7 @@ pub fn missing_lab(root: &Path, launcher: LabLauncher) -> Option<&'static str> {
 }
 
 /// Returns true if this program exists and succeeds.
-fn runs(program: impl AsRef<OsStr>, args: &[&str]) -> bool {
+pub fn runs(program: impl AsRef<OsStr>, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     command
         .args(args)

@@ -5,7 +5,7 @@ use super::{
     instructions::CountedWork,
     programs::{self, Programs},
 };
-use crate::command::run_quietly;
+use crate::{command::run_quietly, needs};
 use anyhow::{Context, Result, ensure};
 use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
 use toml::{Table, Value};
@@ -137,7 +137,7 @@ impl Count {
     ///
     /// Names the units that have grown, or the program that is missing.
     pub fn run(&self, root: &Path) -> Result<()> {
-        if !runs("valgrind") {
+        if !needs::runs("valgrind", &["--version"]) {
             println!("not counted: needs valgrind (Debian: valgrind)");
             return Ok(());
         }
@@ -163,11 +163,6 @@ impl Count {
         };
         compare(counts, &programs)
     }
-}
-
-fn runs(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").output();
-    version.is_ok_and(|said| said.status.success())
 }
 
 fn count_all(programs: &Programs) -> Result<Counts> {
