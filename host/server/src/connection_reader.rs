@@ -399,15 +399,16 @@ impl<'a> ConnectionReader<'a> {
         let command = request.command();
         let span = tracing::info_span!("request", ?command, tag = to.tag);
         let _entered = span.enter();
-        // This is the only request without an answer.
-        if command != CommandCode::DeregisterEvents {
+        // All others are answered.
+        let has_answer = command != CommandCode::DeregisterEvents;
+        if has_answer {
             // Before the execution, during which the answer may be written.
             self.open(to, command)?;
         }
         context
             .shared_actor
             .with_actor(|actor| actor.request(to, request, behind))?;
-        if command == CommandCode::DeregisterEvents && behind == Behind::Nothing {
+        if !has_answer && behind == Behind::Nothing {
             writer.acknowledge();
         }
         Ok(())
