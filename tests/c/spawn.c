@@ -8,7 +8,8 @@
  *
  * Directives: set=, add=, prepend= and append=NAME=VALUE, unset=NAME, wdir=DIR, tag, to=DIR,
  * notify, unknown (required and not supported), input (of rank 0, which is then pushed),
- * target=RANK or all (the same of others), output (is forwarded), apart, together, log=job,
+ * target=RANK or all (the same of others), bind=, map=, must-bind= and must-map=UNIT (the last two are
+ * required), output (is forwarded), apart, together, log=job,
  * completion, procs or failures. An application also has cwd=DIR, env=NAME=VALUE and pset=NAME.
  *
  * Further arguments: times=N (number of spawns), until=PIPE (reads a line there before it ends),
@@ -118,7 +119,8 @@ static bool load(pmix_info_t *info, char *word)
                                             {"prepend", PMIX_PREPEND_ENVAR},
                                             {"append", PMIX_APPEND_ENVAR}};
     static const char *const texts[][2] = {
-        {"unset", PMIX_UNSET_ENVAR}, {"wdir", PMIX_WDIR}, {"to", PMIX_OUTPUT_TO_DIRECTORY}, {"pset", PMIX_PSET_NAME}};
+        {"unset", PMIX_UNSET_ENVAR}, {"wdir", PMIX_WDIR}, {"to", PMIX_OUTPUT_TO_DIRECTORY}, {"pset", PMIX_PSET_NAME},
+        {"bind", PMIX_BINDTO}, {"map", PMIX_MAPBY}, {"must-bind", PMIX_BINDTO}, {"must-map", PMIX_MAPBY}};
     static const char *const flags[][2] = {{"tag", PMIX_TAG_OUTPUT},
                                            {"notify", PMIX_NOTIFY_COMPLETION},
                                            {"input", PMIX_FWD_STDIN},
@@ -141,6 +143,9 @@ static bool load(pmix_info_t *info, char *word)
         char *value = behind(word, texts[i][0]);
         if (NULL != value) {
             PMIX_INFO_LOAD(info, texts[i][1], value, PMIX_STRING);
+            if (0 == strncmp(word, "must-", 5)) {
+                PMIX_INFO_REQUIRED(info);
+            }
             return true;
         }
     }

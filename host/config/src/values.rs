@@ -63,21 +63,6 @@ keywords! {
     OnKill { OnKill::End = "end", OnKill::Continue = "continue", }
     ControlGroups { ControlGroups::Try = "try", ControlGroups::Off = "off", }
     TopologySource { TopologySource::Launcher = "launcher", TopologySource::Procs = "procs", }
-    ProcessorUnit {
-        ProcessorUnit::HardwareThread = "hwthread",
-        ProcessorUnit::Core = "core",
-        ProcessorUnit::L3Cache = "l3cache",
-        ProcessorUnit::Numa = "numa",
-        ProcessorUnit::Package = "package",
-    }
-    BindTo {
-        BindTo::None = "none",
-        BindTo::HardwareThread = "hwthread",
-        BindTo::Core = "core",
-        BindTo::L3Cache = "l3cache",
-        BindTo::Numa = "numa",
-        BindTo::Package = "package",
-    }
     IdentityCheck { IdentityCheck::Process = "process", IdentityCheck::User = "user", }
     PlainHttp { PlainHttp::Refused = "refused", PlainHttp::Loopback = "loopback", }
     WebhookFormat { WebhookFormat::Text = "text", WebhookFormat::Json = "json", }
@@ -99,6 +84,22 @@ keywords! {
         ClassFilter::Environment = "environment",
         ClassFilter::Both = "both",
         ; ClassFilter::Neither = "neither"
+    }
+}
+
+impl Keyword for ProcessorUnit {
+    const ALL: &'static [ProcessorUnit] = &ProcessorUnit::ALL;
+
+    fn name(self) -> &'static str {
+        self.keyword()
+    }
+}
+
+impl Keyword for BindTo {
+    const ALL: &'static [BindTo] = &BindTo::ALL;
+
+    fn name(self) -> &'static str {
+        self.keyword()
     }
 }
 

@@ -78,6 +78,37 @@ pub enum ProcessorUnit {
     Package,
 }
 
+impl ProcessorUnit {
+    /// All units, from the smallest.
+    pub const ALL: [ProcessorUnit; 5] = [
+        ProcessorUnit::HardwareThread,
+        ProcessorUnit::Core,
+        ProcessorUnit::L3Cache,
+        ProcessorUnit::Numa,
+        ProcessorUnit::Package,
+    ];
+
+    /// Returns the keyword, in settings and in directives of PMIx.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            ProcessorUnit::HardwareThread => "hwthread",
+            ProcessorUnit::Core => "core",
+            ProcessorUnit::L3Cache => "l3cache",
+            ProcessorUnit::Numa => "numa",
+            ProcessorUnit::Package => "package",
+        }
+    }
+
+    /// Returns the unit of a keyword. A package may be called socket, as `mpirun` does.
+    pub fn from_keyword(word: &str) -> Option<ProcessorUnit> {
+        let mut units = ProcessorUnit::ALL.into_iter();
+        match word {
+            "socket" => Some(ProcessorUnit::Package),
+            word => units.find(|unit| unit.keyword() == word),
+        }
+    }
+}
+
 impl fmt::Display for ProcessorUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -90,34 +121,48 @@ impl fmt::Display for ProcessorUnit {
     }
 }
 
-/// Processors that a proc may run on (`run.bind_to`): those of one unit.
+/// Processors that a proc may run on (`run.bind_to`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BindTo {
     /// All that the launcher may run on.
     #[default]
     None,
-    /// A hardware thread.
-    HardwareThread,
-    /// A core.
-    Core,
-    /// The cores of a level-3 cache.
-    L3Cache,
-    /// The cores of a NUMA node.
-    Numa,
-    /// A package.
-    Package,
+    /// Those of one unit.
+    Unit(ProcessorUnit),
 }
 
 impl BindTo {
+    /// All values.
+    pub const ALL: [BindTo; 6] = [
+        BindTo::None,
+        BindTo::Unit(ProcessorUnit::HardwareThread),
+        BindTo::Unit(ProcessorUnit::Core),
+        BindTo::Unit(ProcessorUnit::L3Cache),
+        BindTo::Unit(ProcessorUnit::Numa),
+        BindTo::Unit(ProcessorUnit::Package),
+    ];
+
+    /// Returns the keyword, in settings and in directives of PMIx.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            BindTo::None => "none",
+            BindTo::Unit(unit) => unit.keyword(),
+        }
+    }
+
+    /// Returns the value of a keyword.
+    pub fn from_keyword(word: &str) -> Option<BindTo> {
+        match word {
+            "none" => Some(BindTo::None),
+            word => ProcessorUnit::from_keyword(word).map(BindTo::Unit),
+        }
+    }
+
     /// Returns the unit; none if procs are not bound.
     pub fn unit(self) -> Option<ProcessorUnit> {
         match self {
             BindTo::None => None,
-            BindTo::HardwareThread => Some(ProcessorUnit::HardwareThread),
-            BindTo::Core => Some(ProcessorUnit::Core),
-            BindTo::L3Cache => Some(ProcessorUnit::L3Cache),
-            BindTo::Numa => Some(ProcessorUnit::Numa),
-            BindTo::Package => Some(ProcessorUnit::Package),
+            BindTo::Unit(unit) => Some(unit),
         }
     }
 }

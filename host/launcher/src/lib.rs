@@ -34,6 +34,7 @@ mod registered;
 mod reporting;
 mod running;
 mod spawn;
+mod spawn_binding;
 mod supported;
 mod termination;
 mod topology;

@@ -2,10 +2,11 @@
 use super::{
     environment::EnvironmentSetting,
     exit::JobExit,
-    job_request::{AppRequest, JobRequest, LaunchError, StdinTarget, app_of},
+    job_request::{AppRequest, JobOptions, JobRequest, LaunchError, StdinTarget, app_of},
     lines::Tagging,
     output::{JobOutput, OutputFiles},
     reporting::{Reported, Reporting},
+    spawn_binding,
 };
 use peal_model::{
     App, Event, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Range, Rank, Status,
@@ -25,7 +26,7 @@ const MAX_APPS: usize = 256;
 const MAX_PROCS: u32 = 65_535;
 
 /// Directives that are honoured. Others are hints, unless they are required.
-pub(super) const SERVED: [KeyName; 29] = [
+pub(super) const SERVED: [KeyName; 31] = [
     key::PMIX_WDIR,
     key::PMIX_WDIR_USER_SPECIFIED,
     key::PMIX_SET_ENVAR,
@@ -55,6 +56,8 @@ pub(super) const SERVED: [KeyName; 29] = [
     key::PMIX_LOG_PROC_ABNORMAL_TERMINATION,
     key::PMIX_TIMEOUT,
     key::PMIX_PERSONALITY,
+    key::PMIX_BINDTO,
+    key::PMIX_MAPBY,
 ];
 
 /// Dependence between a spawned job and its parent job (`PMIX_SPAWN_CHILD_SEP`).
@@ -93,12 +96,15 @@ pub(super) fn read(
     infos: &[Info],
     apps: &[App],
 ) -> Result<SpawnPlan, Status> {
-    let all = || infos.iter().chain(apps.iter().flat_map(|app| &app.infos));
-    let is_unserved = |info: &Info| {
-        info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|key| info.key == *key)
-    };
+    let is_served = |info: &Info| SERVED.iter().any(|key| info.key == *key);
+    let of_apps = apps.iter().flat_map(|app| &app.infos);
+    let unserved = infos.iter().filter(|info| !is_served(info));
+    let unserved = unserved.chain(of_apps.filter(|info| {
+        !is_served(info) || spawn_binding::OF_JOBS.iter().any(|key| info.key == *key)
+    }));
+    let mut required = unserved.filter(|info| info.flags.contains(InfoFlags::REQUIRED));
     // Checked before anything else: a request is honoured as a whole or not at all.
-    if let Some(info) = all().find(|info| is_unserved(info)) {
+    if let Some(info) = required.next() {
         tracing::info!(requester = %parent, key = %info.key, "spawn refused: required directive not supported");
         return Err(code::PMIX_ERR_NOT_SUPPORTED);
     }
@@ -126,11 +132,20 @@ pub(super) fn read(
         ),
         offset,
         hostname: like.hostname.clone(),
-        options: like.options.clone(),
+        options: JobOptions {
+            binding: spawn_binding::read(infos, &like.options)?,
+            ..like.options.clone()
+        },
         input: input(infos)?,
         reporting: reporting(infos, &like.reporting),
     };
     if request.size() > MAX_PROCS {
+        return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
+    }
+    if spawn_binding::is_required(infos)
+        && let Err(error) = request.bindings()
+    {
+        tracing::info!(job = %request.nspace, %error, "spawn refused: procs cannot be bound");
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
     let dependence = match infos.value_of(key::PMIX_SPAWN_CHILD_SEP) {

@@ -6,6 +6,7 @@ use peal_tests::{
     c_program,
     daemon::Place,
     finish, guest,
+    launchers::Launcher,
     libpmix::Release,
     run,
     shell_job::ShellJob,
@@ -13,6 +14,7 @@ use peal_tests::{
 };
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     ffi::CString,
     fs,
     io::{BufRead, BufReader},
@@ -107,6 +109,63 @@ fn impossible_spawn_returns_its_status() {
             [format!("rank 0: spawn: {status}")],
             "{words}"
         );
+    }
+}
+
+#[needs(prepared, libpmix, hwloc)]
+#[test]
+fn spawned_procs_are_bound_as_the_request_says() {
+    const ALLOWED: [&str; 3] = ["grep", "Cpus_allowed_list:", "/proc/self/status"];
+    let child = |options: &[&str], directives: &str| {
+        let words = format!("{directives} -- 1 {}", ALLOWED.join(" "));
+        let program = c_program("spawn").to_string_lossy().into_owned();
+        let words = words.split_whitespace();
+        let command: Vec<&str> = [program.as_str()].into_iter().chain(words).collect();
+        let done = run(&mut Launcher::Peal.job(1, options, &command)).expect_status(0);
+        let allowed = done
+            .stdout
+            .lines()
+            .find_map(|line| line.strip_prefix(ALLOWED[1]));
+        allowed.map(str::to_owned).unwrap_or(done.stdout)
+    };
+    let places = |options: &[&str]| {
+        let done = run(&mut Launcher::Peal.job(2, options, ALLOWED)).expect_status(0);
+        let lines = done
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix(ALLOWED[1]));
+        lines.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let cores = places(&["--bind-to", "core"]);
+    let all = child(&[], "");
+    assert!(cores.len() > 1 && !cores.contains(&all), "{cores:?}, {all}");
+    // The place after that of the parent.
+    let next = cores.last().unwrap();
+    assert_eq!(&child(&[], "bind=core"), next);
+    assert_eq!(
+        &child(&[], "must-bind=core:overload-allowed map=core"),
+        next
+    );
+    assert_eq!(&child(&["--bind-to", "core"], ""), next);
+    for (options, directives) in [
+        (&["--bind-to", "core"][..], "bind=none"),
+        (&[], "bind=board"),
+        (&[], "map=core"),
+    ] {
+        assert_eq!(child(options, directives), all, "{directives}");
+    }
+    for (words, status) in [
+        ("must-bind=board -- 1 true", "NOT-SUPPORTED (-47)"),
+        ("must-map=core -- 1 true", "NOT-SUPPORTED (-47)"),
+        ("-- 1 must-bind=core true", "NOT-SUPPORTED (-47)"),
+        (
+            "must-bind=core -- 4096 true",
+            "INSUFFICIENT RESOURCES (-234)",
+        ),
+    ] {
+        let done = spawned(&unpoliced(), words).expect_status(0);
+        let said = [format!("rank 0: spawn: {status}")];
+        assert_eq!(sides(&done).0, said, "{words}");
     }
 }
 
