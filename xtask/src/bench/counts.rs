@@ -3,6 +3,7 @@
 use super::{
     arm::{Hosts, Side},
     instructions::CountedWork,
+    machine::on_one_processor,
     programs::{self, Programs},
 };
 use crate::{command::run_quietly, needs};
@@ -150,7 +151,8 @@ impl Count {
         let file = root.join(RECORD);
         let mut recorded = RecordedCounts::read(&file)?;
         if self.record {
-            recorded.0.insert(compiler, count_all(&programs)?);
+            let counts = on_one_processor(|| count_all(&programs))?;
+            recorded.0.insert(compiler, counts);
             return fs::write(&file, recorded.to_text()?)
                 .with_context(|| file.display().to_string());
         }
@@ -161,7 +163,7 @@ impl Count {
             );
             return Ok(());
         };
-        compare(counts, &programs)
+        on_one_processor(|| compare(counts, &programs))
     }
 }
 

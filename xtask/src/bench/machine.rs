@@ -1,7 +1,12 @@
-//! Description of the machine and the versions, without which the numbers mean nothing.
+//! Description of the machine and the versions, without which the numbers mean nothing; and measurements on one of
+//! its processors.
 use super::programs::Programs;
 use crate::command::run_quietly;
-use rustix::system::uname;
+use anyhow::{Context, Result};
+use rustix::{
+    system::uname,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command, thread};
 
@@ -12,6 +17,21 @@ pub fn load() -> f64 {
         .next()
         .and_then(|first| first.parse().ok())
         .unwrap_or_default()
+}
+
+/// Measures something whose processes all have one processor, which they inherit from the thread that starts them.
+/// How often a thread waits until another processor wakes up is never the same.
+pub fn on_one_processor<T>(measure: impl FnOnce() -> Result<T>) -> Result<T> {
+    let own = sched_getaffinity(None)?;
+    let last = (0..CpuSet::MAX_CPU)
+        .rev()
+        .find(|number| own.is_set(*number));
+    let mut one = CpuSet::new();
+    one.set(last.context("this process has no processor")?);
+    sched_setaffinity(None, &one)?;
+    let measured = measure();
+    sched_setaffinity(None, &own)?;
+    measured
 }
 
 /// Returns the machine and the versions for the results.

@@ -3,12 +3,12 @@
 use super::{
     arm::{Values, handler_modules},
     launch::{self, Running, Scratch},
+    machine::on_one_processor,
     programs::Programs,
     samples::Spread,
     served::ServerDirectory,
 };
 use anyhow::{Context, Result, ensure};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
@@ -56,17 +56,7 @@ impl Observer {
 /// All processes have one processor. What an observer costs cannot hide on another one, and no thread waits
 /// until another processor wakes up, which takes most of the time of an event otherwise, and never the same.
 pub fn time(programs: &Programs, observer: Observer, count: u32, warm: u32) -> Result<Values> {
-    let own = sched_getaffinity(None)?;
-    let last = (0..CpuSet::MAX_CPU)
-        .rev()
-        .find(|number| own.is_set(*number));
-    let mut one = CpuSet::new();
-    one.set(last.context("this process has no processor")?);
-    // Processes inherit it from the thread that starts them.
-    sched_setaffinity(None, &one)?;
-    let measured = by_turns(programs, observer, count, warm);
-    sched_setaffinity(None, &own)?;
-    measured
+    on_one_processor(|| by_turns(programs, observer, count, warm))
 }
 
 fn by_turns(programs: &Programs, observer: Observer, count: u32, warm: u32) -> Result<Values> {
