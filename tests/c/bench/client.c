@@ -18,6 +18,8 @@
  *     client nothing  0 0 DIR
  *     client memory   0 0 DIR
  *     client idle     0 0 DIR
+ *     client table    COUNT WARM DIR TURNS
+ *     client crowd    0 0 DIR
  *
  * - chain: an event of range PROC_LOCAL through a chain of HANDLERS native handlers.
  * - fan: rank 0 to all others, one event after the other, until the last one's handler runs.
@@ -36,9 +38,12 @@
  * - nothing: initializes and finalizes the library.
  * - memory: prints the memory of a proc that has done one fence and is idle.
  * - idle: connects and waits.
+ * - table: rank 0 queries the table of all procs, one query after the other.
+ * - crowd: connects, handles the death of a proc, and waits (crowd.h).
  *
  * COUNT is the number of measured repetitions, WARM that of the ones before, both in each of TURNS
- * turns (turns.h). DIR has the files that arrivals.h describes. BENCH_LIBRARY is in the environment
+ * turns (turns.h). Some modes print the processor time of the server, which is the parent, too
+ * (server_time.h). DIR has the files that arrivals.h describes. BENCH_LIBRARY is in the environment
  * if the program must run on Peal's library. */
 #define _GNU_SOURCE
 #include <pmix.h>
@@ -80,6 +85,8 @@ static void await(sem_t *semaphore)
 #include "times.h"
 
 #include "turns.h"
+
+#include "server_time.h"
 
 #include "groups.h"
 
@@ -202,10 +209,14 @@ HANDLER(on_fan)
 /* Measures events of rank 0 in turns: the time from each event to the one that `until` returns. */
 static void measure_events(uint64_t (*until)(void))
 {
-    double *times = of_each_repetition(), *next = times;
+    double *times = of_each_repetition(), *next = times, *used = of_each_turn();
     for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+        struct start measured = {0};
         begin_turn();
         for (uint32_t i = 0; i < warm + count; i++) {
+            if (i == warm) {
+                measured = start_of_measurement();
+            }
             uint64_t start = now_ns();
             notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
             uint64_t end = until();
@@ -213,10 +224,13 @@ static void measure_events(uint64_t (*until)(void))
                 *next++ = (double) (end - start);
             }
         }
+        used[turn] = server_time_since(measured);
         end_turn();
     }
     print_times(times, (size_t) (next - times));
+    print_server_time(used);
     free(times);
+    free(used);
 }
 
 /* Waits until all have arrived, and returns the time of the last one. */
@@ -385,21 +399,6 @@ static void beats(void)
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
-/* Returns the CPU time of the server, which is the parent, in seconds. */
-static double used_by_server(void)
-{
-    char path[64];
-    unsigned long user = 0, system = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int) getppid());
-    FILE *file = fopen(path, "r");
-    if (NULL == file || 2 != fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system)) {
-        perror(path);
-        _exit(EXIT_FAILURE);
-    }
-    fclose(file);
-    return (double) (user + system) / (double) sysconf(_SC_CLK_TCK);
-}
-
 /* Number of heartbeats before the measured ones. */
 #define BEFORE 3
 
@@ -409,45 +408,48 @@ static void pulse(void)
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     /* The procs do not start at the same moment. */
     usleep(1000000 / job_size * me.rank);
-    double used = 0;
-    uint64_t start = 0;
+    struct start start = {0};
     for (uint32_t i = 0; i < BEFORE + count; i++) {
         /* By now the effects of the fence are over. */
-        if (BEFORE == i && 0 == me.rank) {
-            used = used_by_server();
-            start = now_ns();
+        if (BEFORE == i) {
+            start = start_of_measurement();
         }
         PMIx_Heartbeat();
         sleep(1);
     }
     if (0 == me.rank) {
-        printf("cpu %.5f\n", (used_by_server() - used) / ((double) (now_ns() - start) / 1e9));
+        printf("cpu %.5f\n", server_time_since(start) / time_since(start));
     }
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
+
+#include "crowd.h"
 
 /* ---- fence, log, nothing and idle ---------------------------------------------------- */
 
 static void fence(void)
 {
-    double *times = of_each_turn();
+    double *times = of_each_turn(), *used = of_each_turn();
     for (uint32_t turn = 0; turn < turns_measured(); turn++) {
-        uint64_t start = 0;
+        struct start start = {0};
         begin_turn();
         for (uint32_t i = 0; i < warm + count; i++) {
             if (i == warm) {
-                start = now_ns();
+                start = start_of_measurement();
             }
             need("fence", PMIx_Fence(NULL, 0, NULL, 0));
         }
-        times[turn] = (double) (now_ns() - start) / count;
+        times[turn] = time_since(start);
+        used[turn] = server_time_since(start);
         end_turn();
     }
     end_turns();
     if (0 == me.rank) {
         print_middle("us", times);
+        print_server_time(used);
     }
     free(times);
+    free(used);
 }
 
 static void log_lines(void)
@@ -504,7 +506,7 @@ int main(int argc, char **argv)
     } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"silent", silent},
                  {"fence", fence}, {"group", group}, {"groupid", group_with_id}, {"log", log_lines}, {"beats", beats},
                  {"pulse", pulse}, {"cycle", cycle}, {"start", start_processes}, {"nothing", nothing}, {"memory", memory},
-                 {"idle", idle}};
+                 {"idle", idle}, {"table", table}, {"crowd", crowd}};
     if (argc < 5) {
         fprintf(stderr, "usage: %s MODE COUNT WARM DIR [HANDLERS | WINDOW | TURNS]\n", argv[0]);
         return 2;

@@ -14,10 +14,14 @@ static void form_groups(bool numbered)
     }
     pmix_info_t info;
     PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, &numbered, PMIX_BOOL);
-    double *constructs = of_each_turn(), *destructs = of_each_turn();
+    double *constructs = of_each_turn(), *destructs = of_each_turn(), *used = of_each_turn();
     for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+        struct start measured = {0};
         begin_turn();
         for (uint32_t i = 0; i < warm + count; i++) {
+            if (i == warm) {
+                measured = start_of_measurement();
+            }
             pmix_info_t *results = NULL;
             size_t nresults = 0;
             uint64_t start = now_ns();
@@ -31,6 +35,7 @@ static void form_groups(bool numbered)
                 destructs[turn] += (double) (now_ns() - formed) / count;
             }
         }
+        used[turn] = server_time_since(measured);
         end_turn();
     }
     end_turns();
@@ -39,9 +44,11 @@ static void form_groups(bool numbered)
     if (0 == me.rank) {
         print_middle("construct_us", constructs);
         print_middle("destruct_us", destructs);
+        print_server_time(used);
     }
     free(constructs);
     free(destructs);
+    free(used);
     free(all);
 }
 

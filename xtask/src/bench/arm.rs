@@ -1,7 +1,7 @@
 //! Arms of the bench: a program, the server that it runs under, and the measured values.
 use super::{
     attacking::{self, Attack, VictimWork},
-    cluster,
+    cluster, crowd,
     instructions::CountedWork,
     launch::{self, Scratch},
     launchers::{self, LauncherJob},
@@ -53,6 +53,8 @@ pub enum MeasuredWork {
     Instructions(CountedWork),
     /// Growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
+    /// Job of many procs, from its start to its end.
+    Crowd { side: Side, procs: u32 },
     /// Work of a victim, beside an attack or without one.
     Victim {
         work: VictimWork,
@@ -231,6 +233,7 @@ impl Arm {
             MeasuredWork::Growth { side, few, many } => {
                 memory::growth(programs, *side, *few, *many)?
             }
+            MeasuredWork::Crowd { side, procs } => crowd::measure(programs, *side, *procs)?,
             MeasuredWork::Victim {
                 work,
                 attack,

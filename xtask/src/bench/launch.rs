@@ -112,6 +112,11 @@ impl Running {
         Ok(read("stdout")?)
     }
 
+    /// Waits for the end, whatever the status is.
+    pub fn ended(mut self) -> Result<()> {
+        self.wait().map(|_| ())
+    }
+
     fn wait(&mut self) -> Result<ExitStatus> {
         found("its end", || Ok(self.0.try_wait()?))
     }

@@ -5,6 +5,7 @@ mod attacking;
 mod cluster;
 mod compare;
 mod counts;
+mod crowd;
 mod instructions;
 mod launch;
 mod launchers;
@@ -107,7 +108,8 @@ pub enum Group {
     /// A group of all procs of a job, formed and destructed
     #[value(name = "group")]
     Groups,
-    /// Instructions of the server for one of 64 to 1,024 procs: its life, a fence, an event to all
+    /// Jobs of 64 to 1,024 procs: until all have initialized, fences, groups, events and queries, a killed proc, the
+    /// end; and the server's processor time and instructions for a proc
     Scale,
     /// A line that a client logs, through a channel component
     Log,

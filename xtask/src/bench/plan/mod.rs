@@ -278,6 +278,7 @@ impl Plan {
             }
             MeasuredWork::Job(JobMeasurement { side, .. })
             | MeasuredWork::Growth { side, .. }
+            | MeasuredWork::Crowd { side, .. }
             | MeasuredWork::Instructions(CountedWork { side, .. }) => !side.is_without_c(),
         };
         if self.with_c || !needs_c {
@@ -450,6 +451,7 @@ mod tests {
                 MeasuredWork::Job(job) => vec![job.side],
                 MeasuredWork::Turns(jobs) => jobs.iter().map(|job| job.side).collect(),
                 MeasuredWork::Growth { side, .. }
+                | MeasuredWork::Crowd { side, .. }
                 | MeasuredWork::Instructions(CountedWork { side, .. }) => vec![side],
                 _ => Vec::new(),
             };

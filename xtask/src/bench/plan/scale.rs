@@ -1,87 +1,237 @@
-//! Work of the server for one proc, as the number of procs on its node grows.
+//! Cost of a node's server as the number of its procs grows.
 use super::{C, Plan, ResultBound, metric};
 use crate::bench::{
     Group,
-    arm::{MeasuredWork, Side},
+    arm::{Hosts, MeasuredWork, Side},
     instructions::CountedWork,
 };
 
-/// Numbers of procs. The first one is that to which the others are compared.
-const PROCS: [u32; 4] = [64, 256, 512, 1024];
+/// Numbers of procs.
+const PROCS: [u32; 5] = [FEW, 128, 256, 512, MANY];
+
+/// Number of procs with which more are compared.
+const FEW: u32 = 64;
+
+/// Largest number of procs.
+const MANY: u32 = 1024;
 
 /// Upper bound of the work for a proc among many, beside that among few.
-const GROWTH: f64 = 1.1;
+const GROWTH: ResultBound = ResultBound::RatioAtMost(1.1);
 
-/// Upper bound of the server's instructions for a proc, beside those of the C library's server.
-const A_HALF: f64 = 0.5;
+/// Upper bound of the server's work, beside that of the C library's server.
+const HALF: ResultBound = ResultBound::RatioAtMost(0.5);
 
-/// Work of all procs of a job.
+/// Upper bound of times, which are those of clients, too.
+const NO_MORE: ResultBound = ResultBound::RatioAtMost(1.0);
+
+const SIDES: [Side; 2] = [Side::Peal, Side::C];
+
+/// Work that all procs of a job do together.
 #[derive(Clone, Copy)]
-enum ProcWork {
-    /// Initialization to finalization. Counted as what half of the procs cost more.
-    Life,
+enum CommonWork {
     /// Fence of all.
     Fence,
     /// Event to all others.
     Event,
+    /// Group of all, formed and destructed.
+    Group,
+    /// Query of the table of all procs. The host environment of the C library has none.
+    Table,
 }
 
-impl ProcWork {
-    const ALL: [ProcWork; 3] = [ProcWork::Life, ProcWork::Fence, ProcWork::Event];
+impl CommonWork {
+    const ALL: [CommonWork; 4] = [
+        CommonWork::Fence,
+        CommonWork::Event,
+        CommonWork::Group,
+        CommonWork::Table,
+    ];
+
+    /// Returns the mode of the measuring program.
+    fn mode(self) -> &'static str {
+        match self {
+            CommonWork::Fence => "fence",
+            CommonWork::Event => "fan",
+            CommonWork::Group => "group",
+            CommonWork::Table => "table",
+        }
+    }
 
     fn description(self) -> &'static str {
         match self {
-            ProcWork::Life => "start of a proc to its end, with init and finalize",
-            ProcWork::Fence => "part of a proc in a fence of all",
-            ProcWork::Event => "part of a proc in an event to all",
+            CommonWork::Fence => "fence",
+            CommonWork::Event => "event to all",
+            CommonWork::Group => "group, formed and destructed",
+            CommonWork::Table => "query of all procs",
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Returns the times that are printed, each with what is added to the description.
+    fn times(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            ProcWork::Life => "life",
-            ProcWork::Fence => "fence",
-            ProcWork::Event => "event",
+            CommonWork::Group => &[
+                ("construct_us", ", construct"),
+                ("destruct_us", ", destruct"),
+            ],
+            CommonWork::Fence | CommonWork::Event | CommonWork::Table => &[("us", "")],
         }
     }
 
-    fn counted(self, side: Side, procs: u32) -> CountedWork {
+    fn sides(self) -> &'static [Side] {
         match self {
-            ProcWork::Life => CountedWork::grown(side, "nothing", [procs / 2, procs]),
-            ProcWork::Fence => CountedWork::repeated(side, "fence", procs, [2, 12]).for_each_proc(),
-            ProcWork::Event => CountedWork::repeated(side, "fan", procs, [2, 12]).for_each_proc(),
+            CommonWork::Table => &[Side::Peal],
+            CommonWork::Fence | CommonWork::Event | CommonWork::Group => &SIDES,
         }
     }
 }
 
 impl Plan {
     pub(super) fn scale(&mut self) {
-        for work in ProcWork::ALL {
-            let arm = |side: Side, procs| format!("scale.{}.{procs}.{}", work.name(), side.name());
-            let count = |procs, side| metric(&arm(side, procs), "instructions");
+        self.crowds();
+        self.common_work();
+        self.counted_work();
+        self.memory_of_many();
+    }
+
+    /// Adds jobs from the start to the end.
+    fn crowds(&mut self) {
+        let name = |procs, side: Side| format!("scale.crowd.{procs}.{}", side.name());
+        for procs in PROCS {
+            for side in SIDES {
+                self.arm(name(procs, side), MeasuredWork::Crowd { side, procs });
+            }
+            for (value, what, unit, must) in [
+                ("init_ms", "start until all have initialized", "ms", NO_MORE),
+                (
+                    "init_cpu_us",
+                    "the same, server's processor time for a proc",
+                    "us",
+                    HALF,
+                ),
+                (
+                    "death_ms",
+                    "killed proc until all others know",
+                    "ms",
+                    NO_MORE,
+                ),
+                ("end_ms", "end of all", "ms", NO_MORE),
+            ] {
+                self.row(
+                    Group::Scale,
+                    format!("{what}, {procs} procs"),
+                    metric(&name(procs, Side::Peal), value),
+                    (C, metric(&name(procs, Side::C), value)),
+                    unit,
+                    must,
+                );
+            }
+        }
+        for (value, what, unit, must) in [
+            (
+                "init_cpu_us",
+                "until all have initialized, server's processor time for a proc",
+                "us",
+                GROWTH,
+            ),
+            ("ps_ms", "`peal ps`", "ms", ResultBound::Nothing),
+        ] {
+            self.row(
+                Group::Scale,
+                format!("{what}, {MANY} procs"),
+                metric(&name(MANY, Side::Peal), value),
+                ("of 64", metric(&name(FEW, Side::Peal), value)),
+                unit,
+                must,
+            );
+        }
+    }
+
+    /// Adds work of all procs of running jobs.
+    fn common_work(&mut self) {
+        for work in CommonWork::ALL {
+            let job = |procs| format!("scale.{}.{procs}", work.mode());
+            let value =
+                |procs, side: Side, name| metric(&format!("{}.{}", job(procs), side.name()), name);
             for procs in PROCS {
-                for side in [Side::Peal, Side::C] {
-                    let counted = work.counted(side, procs);
-                    self.arm(arm(side, procs), MeasuredWork::Instructions(counted));
+                let repeat = ((1000 / procs).max(4), 1);
+                let measured = (procs, work.mode(), Hosts::Nothing);
+                self.by_turns(&job(procs), work.sides(), measured, repeat);
+                if work.sides().len() < 2 {
+                    continue;
+                }
+                let what = work.description();
+                let times = work.times().iter();
+                let times = times.map(|(name, part)| (*name, format!("{what}{part}"), NO_MORE));
+                let used = format!("{what}, server's processor time");
+                for (name, what, must) in times.chain([("cpu_us", used, HALF)]) {
+                    self.row(
+                        Group::Scale,
+                        format!("{what}, {procs} procs"),
+                        value(procs, Side::Peal, name),
+                        (C, value(procs, Side::C, name)),
+                        "us",
+                        must,
+                    );
+                }
+            }
+            self.row(
+                Group::Scale,
+                format!(
+                    "{}, server's processor time for a proc, {MANY} procs",
+                    work.description()
+                ),
+                value(MANY, Side::Peal, "proc_cpu_us"),
+                ("of 64", value(FEW, Side::Peal, "proc_cpu_us")),
+                "us",
+                GROWTH,
+            );
+        }
+    }
+
+    /// Adds instructions of the server, which are the same in each run.
+    fn counted_work(&mut self) {
+        for (mode, what) in [("fence", "a fence"), ("fan", "an event to all")] {
+            let arm = |procs, side: Side| format!("scale.{mode}.{procs}.{}.counted", side.name());
+            let count = |procs, side| metric(&arm(procs, side), "instructions");
+            for procs in [FEW, MANY] {
+                for side in SIDES {
+                    let counted = CountedWork::repeated(side, mode, procs, [2, 12]).for_each_proc();
+                    self.arm(arm(procs, side), MeasuredWork::Instructions(counted));
                 }
                 self.row(
                     Group::Scale,
-                    format!("server, instructions: {}, of {procs}", work.description()),
+                    format!("server, instructions for a proc's part in {what}, {procs} procs"),
                     count(procs, Side::Peal),
                     (C, count(procs, Side::C)),
                     "",
-                    ResultBound::RatioAtMost(A_HALF),
+                    HALF,
                 );
             }
-            let [few, .., many] = PROCS;
             self.row(
                 Group::Scale,
-                format!("server, instructions: {}, of {many}", work.description()),
-                count(many, Side::Peal),
-                ("of 64", count(few, Side::Peal)),
+                format!("server, instructions for a proc's part in {what}, {MANY} procs"),
+                count(MANY, Side::Peal),
+                ("of 64", count(FEW, Side::Peal)),
                 "",
-                ResultBound::RatioAtMost(GROWTH),
+                GROWTH,
             );
         }
+    }
+
+    /// Adds the memory of the server for an idle client.
+    fn memory_of_many(&mut self) {
+        let name = |side: Side| format!("scale.memory.{}", side.name());
+        for side in SIDES {
+            let (few, many) = (FEW, MANY);
+            self.arm(name(side), MeasuredWork::Growth { side, few, many });
+        }
+        self.row(
+            Group::Scale,
+            format!("server, resident, per idle client from {FEW} to {MANY}"),
+            metric(&name(Side::Peal), "rss_kib_per_client"),
+            (C, metric(&name(Side::C), "rss_kib_per_client")),
+            "KiB",
+            NO_MORE,
+        );
     }
 }

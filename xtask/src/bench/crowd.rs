@@ -1,0 +1,178 @@
+//! Times of the server with many procs: until all have initialized, `peal ps`, a killed proc, and the end.
+use super::{
+    arm::{Hosts, JobMeasurement, Side, Values},
+    launch::{Running, Scratch},
+    programs::Programs,
+};
+use anyhow::{Context, Result, ensure};
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    io::{Errno, read, write},
+    process::{Pid, Signal, kill_process},
+    time::{ClockId, clock_gettime},
+};
+use std::{
+    fs,
+    fs::OpenOptions,
+    os::fd::OwnedFd,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// Number of runs of `peal ps`, of which the median counts.
+const LISTS: usize = 5;
+
+/// Job with many procs, in the mode `crowd` of the measuring program.
+struct Crowd {
+    server: Running,
+    scratch: Scratch,
+    procs: u32,
+    last: OwnedFd,
+    leave: OwnedFd,
+}
+
+/// Measures a job of this many procs once, in milliseconds and in processor time of the server for a proc.
+pub fn measure(programs: &Programs, side: Side, procs: u32) -> Result<Values> {
+    let start = now();
+    let mut crowd = Crowd::start(programs, side, procs)?;
+    let initialized = crowd.arrival("all procs have initialized")?;
+    let used = processor_time(crowd.server.pid())?;
+    crowd.leave(procs)?;
+    crowd.arrival("all procs have a handler")?;
+    let mut values = vec![
+        ("init_ms".to_owned(), milliseconds(initialized - start)),
+        (
+            "init_cpu_us".to_owned(),
+            used.as_secs_f64() * 1e6 / f64::from(procs),
+        ),
+    ];
+    if side == Side::Peal {
+        let list = crowd.list(programs)?;
+        values.push(("ps_ms".to_owned(), milliseconds(list)));
+    }
+    let (killed, told) = crowd.kill_one()?;
+    values.push(("death_ms".to_owned(), milliseconds(told - killed)));
+    let end = crowd.end()?;
+    values.push(("end_ms".to_owned(), milliseconds(end)));
+    Ok(values)
+}
+
+impl Crowd {
+    fn start(programs: &Programs, side: Side, procs: u32) -> Result<Crowd> {
+        let scratch = Scratch::new()?;
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
+        let (last, leave) = (pipe("last")?, pipe("leave")?);
+        let job = JobMeasurement {
+            side,
+            procs,
+            mode: "crowd",
+            count: 0,
+            warm: 0,
+            extra: 0,
+            hosts: Hosts::Nothing,
+        };
+        let mut command = job.command(programs, &scratch)?;
+        // The C library's host environment lets the other procs continue, too.
+        command.env("PEAL_RUN_ON_ABORT", "continue");
+        let server = Running::start(command, &scratch)?;
+        Ok(Crowd {
+            server,
+            scratch,
+            procs,
+            last,
+            leave,
+        })
+    }
+
+    /// Waits for the last arrival of a stage and returns its time.
+    fn arrival(&mut self, what: &str) -> Result<Duration> {
+        let last = &self.last;
+        self.server.until(what, || {
+            let mut at = [0; 8];
+            match read(last, &mut at) {
+                Ok(_) => Ok(Some(Duration::from_nanos(u64::from_ne_bytes(at)))),
+                Err(Errno::AGAIN) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// Lets this number of procs continue.
+    fn leave(&self, procs: u32) -> Result<()> {
+        write(&self.leave, &vec![0; procs as usize])?;
+        Ok(())
+    }
+
+    /// Returns the median time of `peal ps`.
+    fn list(&self, programs: &Programs) -> Result<Duration> {
+        let pid = self.server.pid().to_string();
+        let mut times = Vec::new();
+        for _ in 0..LISTS {
+            let mut command = Command::new(&programs.peal);
+            command.args(["ps", "--pid", &pid]);
+            let start = Instant::now();
+            let printed = command.output()?;
+            times.push(start.elapsed());
+            ensure!(
+                printed.status.success(),
+                "{}",
+                String::from_utf8_lossy(&printed.stderr)
+            );
+        }
+        times.sort();
+        times.get(LISTS / 2).copied().context("nothing was listed")
+    }
+
+    /// Kills the last rank. Returns the time, and that of the last handler that was told.
+    fn kill_one(&mut self) -> Result<(Duration, Duration)> {
+        OpenOptions::new()
+            .write(true)
+            .open(self.scratch.path().join("tally"))?
+            .set_len(0)?;
+        let processes = fs::read(self.scratch.path().join("times"))?;
+        let process = processes
+            .last_chunk()
+            .context("no proc has written its process id")?;
+        let process =
+            Pid::from_raw(i32::from_ne_bytes(*process)).context("a process has the id 0")?;
+        let killed = now();
+        kill_process(process, Signal::KILL)?;
+        let told = self.arrival("all others are told that a proc was killed")?;
+        Ok((killed, told))
+    }
+
+    /// Lets the others end and returns the time until the server has ended.
+    fn end(self) -> Result<Duration> {
+        let start = Instant::now();
+        self.leave(self.procs - 1)?;
+        // The status is that of the killed proc.
+        self.server.ended()?;
+        Ok(start.elapsed())
+    }
+}
+
+/// Returns the processor time of all threads that a process has.
+fn processor_time(process: u32) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+        let on_a_processor = text.split_whitespace().next();
+        let nanoseconds = on_a_processor.context("a thread has no times")?.parse()?;
+        sum += Duration::from_nanos(nanoseconds);
+    }
+    Ok(sum)
+}
+
+/// Returns the time of the clock by which procs note their arrivals.
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(
+        u64::try_from(now.tv_sec).unwrap_or_default(),
+        u32::try_from(now.tv_nsec).unwrap_or_default(),
+    )
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
