@@ -5,6 +5,7 @@ mod arrivals;
 mod bare;
 mod chain;
 mod flood;
+mod floor;
 mod procs;
 mod relay;
 mod times;
@@ -19,6 +20,8 @@ enum Args {
     Chain(chain::Chain),
     /// A proc of a job, with Peal's own client; run it under a PMIx server
     Proc(procs::Proc),
+    /// Messages of procs to a thread that answers each, in this process
+    Floor(floor::Floor),
     /// Messages through a thread that only forwards them, in this process
     Relay(relay::Relay),
 }
@@ -27,6 +30,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse() {
         Args::Chain(chain) => chain.run(),
         Args::Proc(proc) => proc.run(),
+        Args::Floor(floor) => floor.run(),
         Args::Relay(relay) => relay.run(),
     }
 }

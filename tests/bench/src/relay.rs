@@ -49,7 +49,8 @@ impl Relay {
     }
 }
 
-fn connection() -> Result<(TcpStream, TcpStream)> {
+/// Returns both ends of a connection.
+pub fn connection() -> Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let one = TcpStream::connect(listener.local_addr()?)?;
     let (other, _) = listener.accept()?;

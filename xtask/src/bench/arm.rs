@@ -49,6 +49,13 @@ pub enum MeasuredWork {
     Turns(Vec<JobMeasurement>),
     /// Messages through three threads that do nothing else.
     Relay { count: u32, warm: u32 },
+    /// Messages of procs to a thread that answers each and does nothing else.
+    Floor {
+        work: FloorWork,
+        procs: u32,
+        count: u32,
+        warm: u32,
+    },
     /// Instructions of the server for a unit of work of its procs.
     Instructions(CountedWork),
     /// Growth of the server's memory from few clients to many.
@@ -98,6 +105,25 @@ pub enum MeasuredWork {
     Nodes(Vec<NodesJob>),
     /// Servers of a cluster that join at the same time, and events to all of them.
     Cluster { servers: u32, events: u32 },
+}
+
+/// Work whose messages are sent in a floor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FloorWork {
+    /// Fence of all.
+    Fence,
+    /// Event to all.
+    Event,
+}
+
+impl FloorWork {
+    /// Returns the name, as the measuring program has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FloorWork::Fence => "fence",
+            FloorWork::Event => "event",
+        }
+    }
 }
 
 /// Procs that measure, and their server.
@@ -227,6 +253,17 @@ impl Arm {
             MeasuredWork::Relay { count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.args(["relay", &count.to_string(), &warm.to_string()]);
+                launch::values(&launch::finish(command, &Scratch::new()?)?)?
+            }
+            MeasuredWork::Floor {
+                work,
+                procs,
+                count,
+                warm,
+            } => {
+                let mut command = Command::new(&programs.bench);
+                command.args(["floor", work.name()]);
+                command.args([procs, count, warm].map(u32::to_string));
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
             MeasuredWork::Instructions(work) => work.measure(programs)?,

@@ -28,6 +28,7 @@ struct Crowd {
     scratch: Scratch,
     procs: u32,
     last: OwnedFd,
+    turn: OwnedFd,
     leave: OwnedFd,
 }
 
@@ -37,7 +38,7 @@ pub fn measure(programs: &Programs, side: Side, procs: u32) -> Result<Values> {
     let mut crowd = Crowd::start(programs, side, procs)?;
     let initialized = crowd.arrival("all procs have initialized")?;
     let used = processor_time(crowd.server.pid())?;
-    crowd.leave(procs)?;
+    release(&crowd.turn, procs)?;
     crowd.arrival("all procs have a handler")?;
     let mut values = vec![
         ("init_ms".to_owned(), milliseconds(initialized - start)),
@@ -62,7 +63,7 @@ impl Crowd {
         let scratch = Scratch::new()?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
-        let (last, leave) = (pipe("last")?, pipe("leave")?);
+        let (last, turn, leave) = (pipe("last")?, pipe("turn")?, pipe("leave")?);
         let job = JobMeasurement {
             side,
             procs,
@@ -81,6 +82,7 @@ impl Crowd {
             scratch,
             procs,
             last,
+            turn,
             leave,
         })
     }
@@ -96,12 +98,6 @@ impl Crowd {
                 Err(error) => Err(error.into()),
             }
         })
-    }
-
-    /// Lets this number of procs continue.
-    fn leave(&self, procs: u32) -> Result<()> {
-        write(&self.leave, &vec![0; procs as usize])?;
-        Ok(())
     }
 
     /// Returns the median time of `peal ps`.
@@ -145,11 +141,17 @@ impl Crowd {
     /// Lets the others end and returns the time until the server has ended.
     fn end(self) -> Result<Duration> {
         let start = Instant::now();
-        self.leave(self.procs - 1)?;
+        release(&self.leave, self.procs - 1)?;
         // The status is that of the killed proc.
         self.server.ended()?;
         Ok(start.elapsed())
     }
+}
+
+/// Lets this number of procs, which read from the pipe, continue.
+fn release(pipe: &OwnedFd, procs: u32) -> Result<()> {
+    write(pipe, &vec![0; procs as usize])?;
+    Ok(())
 }
 
 /// Returns the processor time of all threads that a process has.

@@ -1,8 +1,8 @@
 //! Fences and groups of all procs of a job.
-use super::{C, Plan, ResultBound, collective_turn, metric};
+use super::{C, Floor, Plan, ResultBound, collective_turn, metric};
 use crate::bench::{
     Group,
-    arm::{Hosts, Side},
+    arm::{FloorWork, Hosts, Side},
 };
 
 impl Plan {
@@ -20,6 +20,12 @@ impl Plan {
                 "us",
                 [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
             );
+            let floor = Floor {
+                work: FloorWork::Fence,
+                procs,
+                repeat: (10_000 / procs, 10),
+            };
+            self.server_time(Group::Fence, &format!("{procs} procs"), &name, Some(floor));
         }
     }
 
@@ -47,6 +53,8 @@ impl Plan {
                         ResultBound::RatioAtMost(1.0),
                     );
                 }
+                let what = format!("construct and destruct {with} a context id, {procs} procs");
+                self.server_time(Group::Groups, &what, &name, None);
             }
         }
     }

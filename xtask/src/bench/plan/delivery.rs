@@ -1,8 +1,8 @@
 //! Events between clients: alone, in floods, beside other load, and to many.
-use super::{A_THIRD, C, C_NO_DELAY, Plan, ResultBound, metric};
+use super::{A_THIRD, C, C_NO_DELAY, Floor, Plan, ResultBound, metric};
 use crate::bench::{
     Group,
-    arm::{Hosts, JobMeasurement, MeasuredWork, Side},
+    arm::{FloorWork, Hosts, JobMeasurement, MeasuredWork, Side},
 };
 
 impl Plan {
@@ -209,6 +209,13 @@ impl Plan {
                 "us",
                 [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
             );
+            let floor = Floor {
+                work: FloorWork::Event,
+                procs: receivers + 1,
+                repeat: (1000, 10),
+            };
+            let what = format!("to all of {receivers}");
+            self.server_time(Group::Fanout, &what, &name, Some(floor));
         }
     }
 }

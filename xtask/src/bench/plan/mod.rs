@@ -14,7 +14,7 @@ mod start;
 
 use super::{
     Group,
-    arm::{Arm, Hosts, JobMeasurement, MeasuredWork, Side},
+    arm::{Arm, FloorWork, Hosts, JobMeasurement, MeasuredWork, Side},
     instructions::CountedWork,
     programs::Programs,
 };
@@ -178,9 +178,24 @@ pub enum ResultBound {
 }
 
 const C: &str = "libpmix";
+const FLOOR: &str = "the floor";
 const C_NO_DELAY: &str = "libpmix, no delay";
 const BARE: &str = "wasmtime";
 const A_THIRD: f64 = 1.0 / 3.0;
+
+/// Upper bound of the server's processor time, beside that of the C library's server.
+const HALF: ResultBound = ResultBound::RatioAtMost(0.5);
+
+/// Upper bound of the server's processor time, beside the least that any server could take.
+const NEAR_FLOOR: ResultBound = ResultBound::RatioAtMost(1.2);
+
+/// Messages of which the least cost is measured.
+struct Floor {
+    work: FloorWork,
+    procs: u32,
+    /// Number of repetitions, and of those before.
+    repeat: (u32, u32),
+}
 
 /// Number of turns of each job in a session.
 const TURNS: u32 = 10;
@@ -263,6 +278,7 @@ impl Plan {
         let needs_c = match &work {
             MeasuredWork::Chain { .. }
             | MeasuredWork::Relay { .. }
+            | MeasuredWork::Floor { .. }
             | MeasuredWork::Victim { .. }
             | MeasuredWork::Siege { .. }
             | MeasuredWork::Register { .. }
@@ -348,6 +364,36 @@ impl Plan {
             };
             self.arm(format!("{name}.{}", side.name()), MeasuredWork::Job(job));
         }
+    }
+
+    /// Adds rows of the server's processor time for a repetition by clients of the C library: beside the C
+    /// library's server, and where `floor` is given, beside the least that any server could take for its messages.
+    fn server_time(&mut self, group: Group, what: &str, name: &str, floor: Option<Floor>) {
+        let used = |of: &str| metric(&format!("{name}.{of}"), "cpu_us");
+        let what = format!("{what}, server's processor time");
+        let ours = || used(Side::Peal.name());
+        let peer = (C, used(Side::C.name()));
+        self.row(group, what.clone(), ours(), peer, "us", HALF);
+        let Some(Floor {
+            work,
+            procs,
+            repeat,
+        }) = floor
+        else {
+            return;
+        };
+        let (count, warm) = repeat;
+        self.arm(
+            format!("{name}.floor"),
+            MeasuredWork::Floor {
+                work,
+                procs,
+                count: self.size.of(count),
+                warm,
+            },
+        );
+        let peer = (FLOOR, used("floor"));
+        self.row(group, what, ours(), peer, "us", NEAR_FLOOR);
     }
 
     fn row(

@@ -1,8 +1,8 @@
 //! Cost of a node's server as the number of its procs grows.
-use super::{C, Plan, ResultBound, metric};
+use super::{C, Floor, HALF, Plan, ResultBound, metric};
 use crate::bench::{
     Group,
-    arm::{Hosts, MeasuredWork, Side},
+    arm::{FloorWork, Hosts, MeasuredWork, Side},
     instructions::CountedWork,
 };
 
@@ -17,9 +17,6 @@ const MANY: u32 = 1024;
 
 /// Upper bound of the work for a proc among many, beside that among few.
 const GROWTH: ResultBound = ResultBound::RatioAtMost(1.1);
-
-/// Upper bound of the server's work, beside that of the C library's server.
-const HALF: ResultBound = ResultBound::RatioAtMost(0.5);
 
 /// Upper bound of times, which are those of clients, too.
 const NO_MORE: ResultBound = ResultBound::RatioAtMost(1.0);
@@ -74,6 +71,15 @@ impl CommonWork {
                 ("destruct_us", ", destruct"),
             ],
             CommonWork::Fence | CommonWork::Event | CommonWork::Table => &[("us", "")],
+        }
+    }
+
+    /// Returns the messages of which the least cost is measured.
+    fn floor(self) -> Option<FloorWork> {
+        match self {
+            CommonWork::Fence => Some(FloorWork::Fence),
+            CommonWork::Event => Some(FloorWork::Event),
+            CommonWork::Group | CommonWork::Table => None,
         }
     }
 
@@ -160,19 +166,23 @@ impl Plan {
                     continue;
                 }
                 let what = work.description();
-                let times = work.times().iter();
-                let times = times.map(|(name, part)| (*name, format!("{what}{part}"), NO_MORE));
-                let used = format!("{what}, server's processor time");
-                for (name, what, must) in times.chain([("cpu_us", used, HALF)]) {
+                for (name, part) in work.times() {
                     self.row(
                         Group::Scale,
-                        format!("{what}, {procs} procs"),
+                        format!("{what}{part}, {procs} procs"),
                         value(procs, Side::Peal, name),
                         (C, value(procs, Side::C, name)),
                         "us",
-                        must,
+                        NO_MORE,
                     );
                 }
+                let floor = work.floor().map(|work| Floor {
+                    work,
+                    procs,
+                    repeat,
+                });
+                let what = format!("{what}, {procs} procs");
+                self.server_time(Group::Scale, &what, &job(procs), floor);
             }
             self.row(
                 Group::Scale,
