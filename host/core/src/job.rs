@@ -303,7 +303,7 @@ pub(crate) struct TrackedJob {
 impl TrackedJob {
     pub(crate) fn new(spec: JobSpec) -> TrackedJob {
         TrackedJob {
-            info: JobValues::from(spec.job_info()),
+            info: JobValues::of_job(&spec),
             procs: ProcPhases::expected(spec.local_ranks()),
             starts: BTreeMap::new(),
             pid_key: Key::from(key::PMIX_PROC_PID),
@@ -315,7 +315,7 @@ impl TrackedJob {
     /// that it names no more are forgotten, unless they have connected.
     pub(crate) fn respecify(&mut self, spec: JobSpec) {
         self.procs.expect(spec.local_ranks());
-        self.info = JobValues::from(spec.job_info());
+        self.info = JobValues::of_job(&spec);
         self.spec = spec;
     }
 
@@ -341,9 +341,15 @@ impl TrackedJob {
         let starts = self.starts.entry(rank).or_default();
         // `PMIX_REINCARNATION` is the number of restarts, which is 0 at the first start.
         let before = std::mem::replace(starts, starts.saturating_add(1));
-        self.set_value(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
+        let restarts = Some(Value::Uint32(before));
+        if before > 0 {
+            self.set_value(rank, key::PMIX_REINCARNATION, restarts);
+        } else if self.value(rank, key::PMIX_REINCARNATION).is_none() {
+            let key = Key::from(key::PMIX_REINCARNATION);
+            self.info.set_asked(rank, &key, restarts);
+        }
         let key = self.pid_key.clone();
-        self.info.set(rank, &key, Some(Value::Pid(pid)));
+        self.info.set_asked(rank, &key, Some(Value::Pid(pid)));
     }
 
     /// Records that a rank is about to be restarted, from a checkpoint if there is one
@@ -355,7 +361,8 @@ impl TrackedJob {
             checkpoint.map(Value::string),
         );
         // The old process is about to end, and the new one has no pid yet.
-        self.set_value(rank, key::PMIX_PROC_PID, None);
+        let key = self.pid_key.clone();
+        self.info.set_asked(rank, &key, None);
     }
 
     /// Adds a process set to the data of a rank.

@@ -102,14 +102,24 @@ impl JobSpec {
             key: key.clone(),
             value,
         });
-        // The pid comes later. Without room for it the list of each rank would double.
-        let added = shared.common.len() + PLACE_VALUES + ADDED_AT_START;
-        let mut kvals = Vec::with_capacity(own.len() + added);
+        let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + PLACE_VALUES);
         kvals.extend(own);
         kvals.extend(self.place_values(rank));
         // Clones share the texts of keys and values, so a rank costs little memory.
         kvals.extend_from_slice(&shared.common);
         kvals
+    }
+
+    /// Returns the values of all ranks that procs do not get at their start: a rank was not restarted, and is not
+    /// bound. A host environment has all of its values told at the start.
+    pub(crate) fn asked_values(&self) -> Vec<Kval> {
+        if let JobPlacement::Registered(_) = &self.placement {
+            return Vec::new();
+        }
+        let restarts = Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0));
+        let locality = Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None));
+        let unbound = self.processors.is_none().then_some(locality);
+        [restarts].into_iter().chain(unbound).collect()
     }
 
     /// Returns the values about the processors of a proc that is bound to some.
@@ -155,9 +165,6 @@ impl JobSpec {
 /// Number of values about the processors of a bound proc.
 const PLACE_VALUES: usize = 2;
 
-/// Number of values that are added to a rank when its process has started: its pid.
-const ADDED_AT_START: usize = 1;
-
 /// The data that all ranks of a job share, kept once for jobs with thousands of ranks.
 struct SharedRankData {
     /// The keys of the values that differ between ranks, in the order of [`JobSpec::rank_values`].
@@ -179,11 +186,7 @@ impl SharedRankData {
             // A rank without host name ends Open MPI 5 by a segmentation fault in MPI_Init.
             Kval::new(key::PMIX_HOSTNAME, Value::string(&spec.hostname)),
             Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
-            Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),
         ];
-        if spec.processors.is_none() {
-            common.push(Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)));
-        }
         common.extend(spec.parentage());
         SharedRankData {
             own_keys: own_keys.map(Key::from),

@@ -1,23 +1,41 @@
 //! Job data, in which the values of one rank are found without a look at those of all ranks.
+use crate::job::JobSpec;
 use peal_model::{
     Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key,
 };
 use serde::{Deserialize, Serialize};
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-/// Data of a job: first those of the job itself, then those of its ranks in ascending order. A rank may have
-/// several entries.
+/// Data of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Arc<JobInfo>", into = "Arc<JobInfo>")]
-pub(crate) struct JobValues(Arc<JobInfo>);
+pub(crate) struct JobValues {
+    /// Data that each proc gets at its start: first those of the job itself, then those of its ranks in ascending
+    /// order. A rank may have several entries.
+    initial: Arc<JobInfo>,
+    /// Values of ranks that are told when a proc asks for them.
+    asked: Arc<AskedValues>,
+}
+
+/// Values of ranks that few programs ask for. A client stores the data of all ranks at its start, and searches its
+/// list of keys for each value: that is most of the start of a job with many procs.
+#[derive(Clone, Debug, Default)]
+struct AskedValues {
+    /// Values of each rank that has no other one.
+    common: Vec<Kval>,
+    of_ranks: BTreeMap<Rank, Vec<Kval>>,
+}
 
 impl From<Arc<JobInfo>> for JobValues {
-    fn from(mut info: Arc<JobInfo>) -> JobValues {
+    fn from(mut initial: Arc<JobInfo>) -> JobValues {
         // Host environments and other releases may have another order.
-        if !info.entries.is_sorted_by_key(rank_of) {
-            Arc::make_mut(&mut info).entries.sort_by_key(rank_of);
+        if !initial.entries.is_sorted_by_key(rank_of) {
+            Arc::make_mut(&mut initial).entries.sort_by_key(rank_of);
         }
-        JobValues(info)
+        JobValues {
+            initial,
+            asked: Arc::default(),
+        }
     }
 }
 
@@ -28,8 +46,19 @@ impl From<JobInfo> for JobValues {
 }
 
 impl From<JobValues> for Arc<JobInfo> {
+    /// The next process tells procs all values at their start. Other releases know no others.
     fn from(values: JobValues) -> Arc<JobInfo> {
-        values.0
+        let mut info = values.initial.clone();
+        for proc in values.procs() {
+            for kval in values.asked_of(proc.rank).cloned().collect::<Vec<_>>() {
+                let range = values.range_of(Some(proc.rank));
+                let entries = Arc::make_mut(&mut info).entries.get_mut(range);
+                if let Some(JobEntry::Rank(_, kvals)) = entries.and_then(|all| all.first_mut()) {
+                    kvals.push(kval);
+                }
+            }
+        }
+        info
     }
 }
 
@@ -42,14 +71,26 @@ fn rank_of(entry: &JobEntry) -> Option<Rank> {
 }
 
 impl JobValues {
-    /// Returns the data, which stay shared.
-    pub(crate) fn info(&self) -> &Arc<JobInfo> {
-        &self.0
+    /// Returns the data of a job.
+    pub(crate) fn of_job(spec: &JobSpec) -> JobValues {
+        let values = JobValues::from(spec.job_info());
+        JobValues {
+            asked: Arc::new(AskedValues {
+                common: spec.asked_values(),
+                of_ranks: BTreeMap::new(),
+            }),
+            ..values
+        }
+    }
+
+    /// Returns the data that each proc gets at its start, which stay shared.
+    pub(crate) fn initial(&self) -> &Arc<JobInfo> {
+        &self.initial
     }
 
     /// Returns the name of the job.
     pub(crate) fn nspace(&self) -> &Nspace {
-        &self.0.nspace
+        &self.initial.nspace
     }
 
     /// Returns the data of one rank, or of the job itself for the wildcard rank.
@@ -75,11 +116,13 @@ impl JobValues {
 
     /// Returns true if the data of any rank contain a key.
     pub(crate) fn any_rank_has(&self, key: &Key) -> bool {
-        let of_ranks = self.0.entries.iter().filter_map(|entry| match entry {
+        let of_ranks = self.initial.entries.iter().filter_map(|entry| match entry {
             JobEntry::Rank(_, kvals) => Some(kvals),
             JobEntry::Job(_) => None,
         });
-        of_ranks.flatten().any(|kval| kval.key == *key)
+        let asked = self.asked.of_ranks.values().flatten();
+        let asked = asked.chain(&self.asked.common);
+        of_ranks.flatten().chain(asked).any(|kval| kval.key == *key)
     }
 
     /// Returns all data: first those of the job, then those of each rank.
@@ -91,48 +134,97 @@ impl JobValues {
 
     /// Returns the procs that have data of their own.
     pub(crate) fn procs(&self) -> impl Iterator<Item = Proc> {
-        let ranks = self.0.entries.iter().filter_map(rank_of);
+        let ranks = self.initial.entries.iter().filter_map(rank_of);
         ranks.map(|rank| Proc::new(self.nspace().clone(), rank))
     }
 
-    /// Sets or removes a value of a rank that has data. Copies the job data only while a reply still holds
-    /// them.
+    /// Sets or removes a value of a rank that has data. Its procs get it at their start. Copies the job data only
+    /// while a reply still holds them.
     pub(crate) fn set(&mut self, rank: Rank, key: &Key, value: Option<Value>) {
         let range = self.range_of(Some(rank));
-        let info = Arc::make_mut(&mut self.0);
-        for entry in info.entries.get_mut(range).into_iter().flatten() {
-            let JobEntry::Rank(_, kvals) = entry else {
-                continue;
-            };
-            let at = kvals.iter().position(|kval| kval.key == *key);
-            match (at.and_then(|at| kvals.get_mut(at)), value.clone()) {
-                (Some(existing), Some(value)) => existing.value = value,
-                (Some(_), None) => kvals.retain(|kval| kval.key != *key),
-                (None, value) => kvals.extend(value.map(|value| {
-                    let key = key.clone();
-                    Kval { key, value }
-                })),
+        if self.asked.of_ranks.contains_key(&rank) {
+            self.set_asked_only(rank, key, None);
+        }
+        let initial = Arc::make_mut(&mut self.initial);
+        for entry in initial.entries.get_mut(range).into_iter().flatten() {
+            if let JobEntry::Rank(_, kvals) = entry {
+                put(kvals, key, value.clone());
             }
         }
     }
 
+    /// Sets or removes a value of a rank that has data. It is told when a proc asks for it.
+    pub(crate) fn set_asked(&mut self, rank: Rank, key: &Key, value: Option<Value>) {
+        let entries = self.initial.entries.get(self.range_of(Some(rank)));
+        let mut entries = entries.unwrap_or_default().iter();
+        let is_initial = entries.clone().any(|entry| match entry {
+            JobEntry::Rank(_, kvals) => kvals.iter().any(|kval| kval.key == *key),
+            JobEntry::Job(_) => false,
+        });
+        if is_initial {
+            self.set(rank, key, value);
+        } else if entries.next().is_some() {
+            self.set_asked_only(rank, key, value);
+        }
+    }
+
+    fn set_asked_only(&mut self, rank: Rank, key: &Key, value: Option<Value>) {
+        let of_ranks = &mut Arc::make_mut(&mut self.asked).of_ranks;
+        put(of_ranks.entry(rank).or_default(), key, value);
+    }
+
     /// Returns the places of the entries of a rank, or of the job itself.
     fn range_of(&self, rank: Option<Rank>) -> Range<usize> {
-        let entries = &self.0.entries;
+        let entries = &self.initial.entries;
         let start = entries.partition_point(|entry| rank_of(entry) < rank);
         let end = entries.partition_point(|entry| rank_of(entry) <= rank);
         start..end
     }
 
     fn kvals_of(&self, rank: Rank) -> impl Iterator<Item = &Kval> {
-        let entries = |rank| self.0.entries.get(self.range_of(rank)).unwrap_or_default();
+        let entries = |rank| {
+            self.initial
+                .entries
+                .get(self.range_of(rank))
+                .unwrap_or_default()
+        };
         // Special ranks such as the wildcard name no single proc, so they mean the job itself.
         let of_job = if rank.is_valid() { &[] } else { entries(None) };
         let both = of_job.iter().chain(entries(Some(rank)));
-        both.flat_map(|entry| match entry {
-            JobEntry::Rank(_, kvals) => kvals.as_slice(),
-            JobEntry::Job(kval) => std::slice::from_ref(kval),
-        })
+        both.flat_map(kvals_in).chain(self.asked_of(rank))
+    }
+
+    /// Returns the values of a rank that are told when a proc asks for them.
+    fn asked_of(&self, rank: Rank) -> impl Iterator<Item = &Kval> {
+        let range = self.range_of(Some(rank));
+        let entries = self.initial.entries.get(range).unwrap_or_default();
+        let own = self.asked.of_ranks.get(&rank).into_iter().flatten();
+        let others = entries.iter().flat_map(kvals_in).chain(own.clone());
+        let common = self.asked.common.iter().filter(move |kval| {
+            let mut others = others.clone();
+            !entries.is_empty() && others.all(|other| other.key != kval.key)
+        });
+        own.chain(common)
+    }
+}
+
+fn kvals_in(entry: &JobEntry) -> &[Kval] {
+    match entry {
+        JobEntry::Rank(_, kvals) => kvals,
+        JobEntry::Job(kval) => std::slice::from_ref(kval),
+    }
+}
+
+/// Sets or removes the value of a key.
+fn put(kvals: &mut Vec<Kval>, key: &Key, value: Option<Value>) {
+    let at = kvals.iter().position(|kval| kval.key == *key);
+    match (at.and_then(|at| kvals.get_mut(at)), value) {
+        (Some(existing), Some(value)) => existing.value = value,
+        (Some(_), None) => kvals.retain(|kval| kval.key != *key),
+        (None, value) => kvals.extend(value.map(|value| Kval {
+            key: key.clone(),
+            value,
+        })),
     }
 }
 
@@ -192,6 +284,16 @@ mod tests {
                 let of = values.of(&Proc::new(nspace.clone(), rank)).kvals;
                 prop_assert_eq!(of, by_search(&entries, rank));
             }
+            let as_bytes = Arc::<JobInfo>::from(values.clone());
+            prop_assert_eq!(&as_bytes, values.initial());
+            let pid = Key::from(key::PMIX_PROC_PID);
+            values.set_asked(Rank(changed), &pid, Some(Value::Pid(9)));
+            let is_rank = entries.iter().any(|entry| rank_of(entry) == Some(Rank(changed)));
+            let asked = is_rank.then_some(&Value::Pid(9));
+            prop_assert_eq!(values.value(Rank(changed), key::PMIX_PROC_PID), asked);
+            prop_assert_eq!(&as_bytes, values.initial(), "it is not told at the start");
+            let continued = JobValues::from(Arc::<JobInfo>::from(values.clone()));
+            prop_assert_eq!(continued.value(Rank(changed), key::PMIX_PROC_PID), asked);
             let key = Key::from(key::PMIX_HOSTNAME);
             let before = values.clone();
             values.set(Rank(changed), &key, Some(Value::Uint32(7)));

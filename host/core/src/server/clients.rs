@@ -614,7 +614,7 @@ impl ClientTable {
         let job = self
             .jobs
             .get(&source.nspace)
-            .map(|job| job.info.info().clone());
+            .map(|job| job.info.initial().clone());
         match job.or_else(|| self.tool_data(&source.nspace, hostname).map(Arc::new)) {
             Some(info) => vec![Action::Reply {
                 to,

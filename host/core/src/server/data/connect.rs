@@ -57,7 +57,7 @@ impl DataExchange {
         let known: Vec<Arc<JobInfo>> = jobs
             .iter()
             .filter_map(|nspace| clients.job(nspace))
-            .map(|job| job.info.info().clone())
+            .map(|job| job.info.initial().clone())
             .collect();
         self.assemblages.connect(procs, arrived);
         let answer = |to: RequestId| {

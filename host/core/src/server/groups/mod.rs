@@ -191,7 +191,7 @@ impl ServerState {
         construct.job = self
             .clients
             .job(&proc.nspace)
-            .map(|job| job.info.info().clone());
+            .map(|job| job.info.initial().clone());
         let ctx = ServerContext::new(&self.clients, &self.settings);
         self.data.add_values(ctx, &self.groups, proc, construct)
     }

@@ -1,6 +1,6 @@
 //! Answers to gets that programs of some releases make.
 use super::*;
-use peal_model::{DataArray, InfoFlags};
+use peal_model::{DataArray, InfoFlags, JobEntry};
 
 fn told(actions: &[Action]) -> Vec<RankData> {
     match actions {
@@ -161,4 +161,46 @@ fn started_and_restarted_ranks_have_their_process_id() {
         stage.server.proc_restarts(&proc(1), None, MonotonicTime(0));
         assert_eq!(facts(&mut stage).1, None, "until it has started");
     }
+}
+
+#[test]
+fn procs_are_told_at_start_what_differs_from_a_first_start() {
+    let mut stage = Stage::of(2);
+    let initial = |stage: &mut Stage| {
+        let (_, actions) = stage.ask(0, Request::JobData);
+        let info = actions.iter().find_map(|action| match action {
+            Action::Reply {
+                reply: Reply::JobData(info),
+                ..
+            } => Some(info.clone()),
+            _ => None,
+        });
+        let info = info.unwrap();
+        let of_rank = info.entries.iter().filter_map(|entry| match entry {
+            JobEntry::Rank(Rank(1), kvals) => Some(kvals),
+            _ => None,
+        });
+        let of_rank: Vec<Kval> = of_rank.flatten().cloned().collect();
+        [
+            key::PMIX_PROC_PID,
+            key::PMIX_REINCARNATION,
+            key::PMIX_LOCALITY_STRING,
+        ]
+        .map(|key| of_rank.iter().any(|kval| kval.key == key))
+    };
+    let start = |stage: &mut Stage, pid| {
+        let pids = [(Rank(1), pid)].into();
+        stage.server.procs_started(&nspace(), &pids);
+    };
+    start(&mut stage, 17);
+    assert_eq!(initial(&mut stage), [false, false, false]);
+    stage.server.proc_restarts(&proc(1), None, MonotonicTime(0));
+    start(&mut stage, 18);
+    assert_eq!(initial(&mut stage), [false, true, false]);
+    let (_, actions) = stage.get(0, proc(1), key::PMIX_LOCALITY_STRING, &[]);
+    let data = told(&actions);
+    let asked = |key: KeyName| data[0].kvals.iter().filter(|kval| kval.key == key).count();
+    assert_eq!(asked(key::PMIX_LOCALITY_STRING), 1);
+    assert_eq!(asked(key::PMIX_REINCARNATION), 1);
+    assert_eq!(asked(key::PMIX_PROC_PID), 1);
 }
