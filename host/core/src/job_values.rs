@@ -221,10 +221,15 @@ fn put(kvals: &mut Vec<Kval>, key: &Key, value: Option<Value>) {
     match (at.and_then(|at| kvals.get_mut(at)), value) {
         (Some(existing), Some(value)) => existing.value = value,
         (Some(_), None) => kvals.retain(|kval| kval.key != *key),
-        (None, value) => kvals.extend(value.map(|value| Kval {
-            key: key.clone(),
-            value,
-        })),
+        (None, Some(value)) => {
+            // Room for more would be lost for each rank: few get another value.
+            kvals.reserve_exact(1);
+            kvals.push(Kval {
+                key: key.clone(),
+                value,
+            });
+        }
+        (None, None) => {}
     }
 }
 
