@@ -348,8 +348,8 @@ impl TrackedJob {
             let key = Key::from(key::PMIX_REINCARNATION);
             self.info.set_asked(rank, &key, restarts);
         }
-        let key = self.pid_key.clone();
-        self.info.set_asked(rank, &key, Some(Value::Pid(pid)));
+        self.info
+            .set_asked(rank, &self.pid_key, Some(Value::Pid(pid)));
     }
 
     /// Records that a rank is about to be restarted, from a checkpoint if there is one
@@ -361,8 +361,7 @@ impl TrackedJob {
             checkpoint.map(Value::string),
         );
         // The old process is about to end, and the new one has no pid yet.
-        let key = self.pid_key.clone();
-        self.info.set_asked(rank, &key, None);
+        self.info.set_asked(rank, &self.pid_key, None);
     }
 
     /// Adds a process set to the data of a rank.

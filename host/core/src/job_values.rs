@@ -49,13 +49,13 @@ impl From<JobValues> for Arc<JobInfo> {
     /// The next process tells procs all values at their start. Other releases know no others.
     fn from(values: JobValues) -> Arc<JobInfo> {
         let mut info = values.initial.clone();
-        for proc in values.procs() {
-            for kval in values.asked_of(proc.rank).cloned().collect::<Vec<_>>() {
-                let range = values.range_of(Some(proc.rank));
-                let entries = Arc::make_mut(&mut info).entries.get_mut(range);
-                if let Some(JobEntry::Rank(_, kvals)) = entries.and_then(|all| all.first_mut()) {
-                    kvals.push(kval);
-                }
+        let mut before = None;
+        for entry in &mut Arc::make_mut(&mut info).entries {
+            // Entries of one rank follow one another.
+            if let JobEntry::Rank(rank, kvals) = entry
+                && before.replace(*rank) != Some(*rank)
+            {
+                kvals.extend(values.asked_of(*rank).cloned());
             }
         }
         info
@@ -155,15 +155,11 @@ impl JobValues {
 
     /// Sets or removes a value of a rank that has data. It is told when a proc asks for it.
     pub(crate) fn set_asked(&mut self, rank: Rank, key: &Key, value: Option<Value>) {
-        let entries = self.initial.entries.get(self.range_of(Some(rank)));
-        let mut entries = entries.unwrap_or_default().iter();
-        let is_initial = entries.clone().any(|entry| match entry {
-            JobEntry::Rank(_, kvals) => kvals.iter().any(|kval| kval.key == *key),
-            JobEntry::Job(_) => false,
-        });
-        if is_initial {
+        let entries = self.entries_of(Some(rank));
+        let mut initial = entries.iter().flat_map(kvals_in);
+        if initial.any(|kval| kval.key == *key) {
             self.set(rank, key, value);
-        } else if entries.next().is_some() {
+        } else if !entries.is_empty() {
             self.set_asked_only(rank, key, value);
         }
     }
@@ -181,23 +177,26 @@ impl JobValues {
         start..end
     }
 
+    /// Returns the entries of a rank, or of the job itself.
+    fn entries_of(&self, rank: Option<Rank>) -> &[JobEntry] {
+        let range = self.range_of(rank);
+        self.initial.entries.get(range).unwrap_or_default()
+    }
+
     fn kvals_of(&self, rank: Rank) -> impl Iterator<Item = &Kval> {
-        let entries = |rank| {
-            self.initial
-                .entries
-                .get(self.range_of(rank))
-                .unwrap_or_default()
-        };
         // Special ranks such as the wildcard name no single proc, so they mean the job itself.
-        let of_job = if rank.is_valid() { &[] } else { entries(None) };
-        let both = of_job.iter().chain(entries(Some(rank)));
+        let of_job = if rank.is_valid() {
+            &[]
+        } else {
+            self.entries_of(None)
+        };
+        let both = of_job.iter().chain(self.entries_of(Some(rank)));
         both.flat_map(kvals_in).chain(self.asked_of(rank))
     }
 
     /// Returns the values of a rank that are told when a proc asks for them.
     fn asked_of(&self, rank: Rank) -> impl Iterator<Item = &Kval> {
-        let range = self.range_of(Some(rank));
-        let entries = self.initial.entries.get(range).unwrap_or_default();
+        let entries = self.entries_of(Some(rank));
         let own = self.asked.of_ranks.get(&rank).into_iter().flatten();
         let others = entries.iter().flat_map(kvals_in).chain(own.clone());
         let common = self.asked.common.iter().filter(move |kval| {
@@ -299,6 +298,9 @@ mod tests {
             prop_assert_eq!(&as_bytes, values.initial(), "it is not told at the start");
             let continued = JobValues::from(Arc::<JobInfo>::from(values.clone()));
             prop_assert_eq!(continued.value(Rank(changed), key::PMIX_PROC_PID), asked);
+            let of_rank = continued.kvals_of(Rank(changed));
+            let pids = of_rank.filter(|kval| kval.key == pid).count();
+            prop_assert_eq!(pids, usize::from(is_rank), "once, whatever the number of entries");
             let key = Key::from(key::PMIX_HOSTNAME);
             let before = values.clone();
             values.set(Rank(changed), &key, Some(Value::Uint32(7)));
