@@ -99,9 +99,8 @@ pub(super) fn read(
     let is_served = |info: &Info| SERVED.iter().any(|key| info.key == *key);
     let of_apps = apps.iter().flat_map(|app| &app.infos);
     let unserved = infos.iter().filter(|info| !is_served(info));
-    let unserved = unserved.chain(of_apps.filter(|info| {
-        !is_served(info) || spawn_binding::OF_JOBS.iter().any(|key| info.key == *key)
-    }));
+    let unserved =
+        unserved.chain(of_apps.filter(|info| !is_served(info) || spawn_binding::is_of_job(info)));
     let mut required = unserved.filter(|info| info.flags.contains(InfoFlags::REQUIRED));
     // Checked before anything else: a request is honoured as a whole or not at all.
     if let Some(info) = required.next() {

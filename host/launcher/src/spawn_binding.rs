@@ -8,8 +8,13 @@ use peal_core::choice::{BindTo, ProcessorUnit};
 use peal_model::{Info, InfoFlags, Infos, KeyName, Status, Value, code, key};
 use std::sync::Arc;
 
-/// Directives of a job that an application cannot have for itself.
-pub(super) const OF_JOBS: [KeyName; 2] = [key::PMIX_BINDTO, key::PMIX_MAPBY];
+/// Directives about the binding.
+const OF_JOBS: [KeyName; 2] = [key::PMIX_BINDTO, key::PMIX_MAPBY];
+
+/// Returns true for a directive of a job that an application cannot have for itself.
+pub(super) fn is_of_job(info: &Info) -> bool {
+    OF_JOBS.iter().any(|key| info.key == *key)
+}
 
 /// Returns the binding of the procs. `like` has the one that applies unless the request has another.
 ///
@@ -50,10 +55,8 @@ pub(super) fn read(infos: &[Info], like: &JobOptions) -> Result<Option<BindingRu
 
 /// Returns true if the procs must be bound as the request says.
 pub(super) fn is_required(infos: &[Info]) -> bool {
-    let mut required = infos
-        .iter()
-        .filter(|info| info.flags.contains(InfoFlags::REQUIRED));
-    required.any(|info| OF_JOBS.iter().any(|key| info.key == *key))
+    let mut of_job = infos.iter().filter(|info| is_of_job(info));
+    of_job.any(|info| info.flags.contains(InfoFlags::REQUIRED))
 }
 
 /// Returns the unit that a directive names.
