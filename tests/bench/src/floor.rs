@@ -87,11 +87,7 @@ impl Start {
 
 /// Returns the processor time of this thread.
 fn used() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(used.tv_sec).unwrap_or_default(),
-        u32::try_from(used.tv_nsec).unwrap_or_default(),
-    )
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// Receives a message of each sender, and sends one to each proc.

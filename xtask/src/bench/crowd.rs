@@ -1,13 +1,12 @@
 //! Times of the server with many procs: until all have initialized, `peal ps`, a killed proc, and the end.
 use super::{
     arm::{Hosts, JobMeasurement, Side, Values},
-    launch::{Running, Scratch},
+    launch::{self, Running, Scratch},
     programs::Programs,
 };
-use anyhow::{Context, Result, ensure};
+use crate::command::run_quietly;
+use anyhow::{Context, Result};
 use rustix::{
-    fs::{CWD, Mode, OFlags, openat},
-    io::{Errno, read, write},
     process::{Pid, Signal, kill_process},
     time::{ClockId, clock_gettime},
 };
@@ -38,7 +37,7 @@ pub fn measure(programs: &Programs, side: Side, procs: u32) -> Result<Values> {
     let mut crowd = Crowd::start(programs, side, procs)?;
     let initialized = crowd.arrival("all procs have initialized")?;
     let used = processor_time(crowd.server.pid())?;
-    release(&crowd.turn, procs)?;
+    launch::release(&crowd.turn, procs)?;
     crowd.arrival("all procs have a handler")?;
     let mut values = vec![
         ("init_ms".to_owned(), milliseconds(initialized - start)),
@@ -61,8 +60,7 @@ pub fn measure(programs: &Programs, side: Side, procs: u32) -> Result<Values> {
 impl Crowd {
     fn start(programs: &Programs, side: Side, procs: u32) -> Result<Crowd> {
         let scratch = Scratch::new()?;
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
+        let pipe = |name| scratch.pipe(name);
         let (last, turn, leave) = (pipe("last")?, pipe("turn")?, pipe("leave")?);
         let job = JobMeasurement {
             side,
@@ -89,15 +87,8 @@ impl Crowd {
 
     /// Waits for the last arrival of a stage and returns its time.
     fn arrival(&mut self, what: &str) -> Result<Duration> {
-        let last = &self.last;
-        self.server.until(what, || {
-            let mut at = [0; 8];
-            match read(last, &mut at) {
-                Ok(_) => Ok(Some(Duration::from_nanos(u64::from_ne_bytes(at)))),
-                Err(Errno::AGAIN) => Ok(None),
-                Err(error) => Err(error.into()),
-            }
-        })
+        let at = self.server.message(what, &self.last)?;
+        Ok(Duration::from_nanos(u64::from_ne_bytes(at)))
     }
 
     /// Returns the median time of `peal ps`.
@@ -108,13 +99,8 @@ impl Crowd {
             let mut command = Command::new(&programs.peal);
             command.args(["ps", "--pid", &pid]);
             let start = Instant::now();
-            let printed = command.output()?;
+            run_quietly(&mut command)?;
             times.push(start.elapsed());
-            ensure!(
-                printed.status.success(),
-                "{}",
-                String::from_utf8_lossy(&printed.stderr)
-            );
         }
         times.sort();
         times.get(LISTS / 2).copied().context("nothing was listed")
@@ -141,17 +127,11 @@ impl Crowd {
     /// Lets the others end and returns the time until the server has ended.
     fn end(self) -> Result<Duration> {
         let start = Instant::now();
-        release(&self.leave, self.procs - 1)?;
+        launch::release(&self.leave, self.procs - 1)?;
         // The status is that of the killed proc.
         self.server.ended()?;
         Ok(start.elapsed())
     }
-}
-
-/// Lets this number of procs, which read from the pipe, continue.
-fn release(pipe: &OwnedFd, procs: u32) -> Result<()> {
-    write(pipe, &vec![0; procs as usize])?;
-    Ok(())
 }
 
 /// Returns the processor time of all threads that a process has.
@@ -168,11 +148,8 @@ fn processor_time(process: u32) -> Result<Duration> {
 
 /// Returns the time of the clock by which procs note their arrivals.
 fn now() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(
-        u64::try_from(now.tv_sec).unwrap_or_default(),
-        u32::try_from(now.tv_nsec).unwrap_or_default(),
-    )
+    // It counts from the start of the machine.
+    Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
 }
 
 fn milliseconds(time: Duration) -> f64 {

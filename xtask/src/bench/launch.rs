@@ -2,13 +2,14 @@
 use super::arm::Values;
 use anyhow::{Context, Result, bail};
 use rustix::{
-    fs::{CWD, FileType, Mode, mknodat},
+    fs::{CWD, FileType, Mode, OFlags, mknodat, openat},
+    io::{Errno, read, write},
     process::{Pid, Signal, kill_process_group},
 };
 use std::{
     env, fs,
     fs::File,
-    os::unix::process::CommandExt,
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -58,6 +59,12 @@ impl Scratch {
     /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Opens one of the pipes for reading and writing, without waiting for procs.
+    pub fn pipe(&self, name: &str) -> Result<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(openat(CWD, self.path().join(name), flags, Mode::empty())?)
     }
 }
 
@@ -112,6 +119,22 @@ impl Running {
         Ok(read("stdout")?)
     }
 
+    /// Waits for a message of procs in a pipe. Fails if the command ends before.
+    pub fn message<const BYTES: usize>(
+        &mut self,
+        what: &str,
+        pipe: &OwnedFd,
+    ) -> Result<[u8; BYTES]> {
+        self.until(what, || {
+            let mut message = [0; BYTES];
+            match read(pipe, &mut message) {
+                Ok(_) => Ok(Some(message)),
+                Err(Errno::AGAIN) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
     /// Waits for the end, whatever the status is.
     pub fn ended(mut self) -> Result<()> {
         self.wait().map(|_| ())
@@ -134,6 +157,12 @@ impl Running {
             (seen, _) => Ok(seen),
         })
     }
+}
+
+/// Lets this number of procs continue, which each read a byte from the pipe.
+pub fn release(pipe: &OwnedFd, procs: u32) -> Result<()> {
+    write(pipe, &vec![0; procs as usize])?;
+    Ok(())
 }
 
 /// Calls `look` repeatedly until it finds something.

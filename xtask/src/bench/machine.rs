@@ -20,7 +20,7 @@ pub fn load() -> f64 {
 }
 
 /// Measures something whose processes all have one processor, which they inherit from the thread that starts them.
-/// How often a thread waits until another processor wakes up is never the same.
+/// The number of waits for another processor differs from run to run.
 pub fn on_one_processor<T>(measure: impl FnOnce() -> Result<T>) -> Result<T> {
     let own = sched_getaffinity(None)?;
     let last = (0..CpuSet::MAX_CPU)

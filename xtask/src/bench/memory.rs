@@ -1,14 +1,12 @@
 //! Memory of the server per connected client.
 use super::{
     arm::{Hosts, JobMeasurement, Side, Values},
-    launch::{Running, Scratch},
+    launch::{self, Running, Scratch},
     programs::Programs,
 };
 use anyhow::{Context, Result};
 use std::{
-    fs::{self, OpenOptions},
-    io::Write,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -55,11 +53,8 @@ fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory>
     let what = format!("{clients} clients have connected");
     server.until(&what, || Ok((here() >= u64::from(clients)).then_some(())))?;
     let memory = at_rest(server.pid())?;
-    let mut leave = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(scratch.path().join("leave"))?;
-    leave.write_all(&vec![0; clients as usize])?;
+    let leave = scratch.pipe("leave")?;
+    launch::release(&leave, clients)?;
     server.finish(&scratch)?;
     Ok(memory)
 }

@@ -6,10 +6,6 @@ use super::{
     programs::Programs,
 };
 use anyhow::{Result, ensure};
-use rustix::{
-    fs::{CWD, Mode, OFlags, openat},
-    io::{Errno, read, write},
-};
 use std::os::fd::OwnedFd;
 
 /// Job that waits for its turn.
@@ -63,10 +59,8 @@ impl TurnJob {
     fn start(job: &JobMeasurement, programs: &Programs) -> Result<TurnJob> {
         let scratch = Scratch::new()?;
         // No other process has these pipes open, so that the turns end with this process.
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
-        let turn = pipe("turn")?;
-        let over = pipe("over")?;
+        let turn = scratch.pipe("turn")?;
+        let over = scratch.pipe("over")?;
         let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
         Ok(TurnJob {
             server,
@@ -78,19 +72,13 @@ impl TurnJob {
 
     /// Lets the job take its turn, or end after the last one.
     fn go(&self) -> Result<()> {
-        write(&self.turn, &[0])?;
-        Ok(())
+        launch::release(&self.turn, 1)
     }
 
     fn play(&mut self) -> Result<()> {
         self.go()?;
-        let over = &self.over;
-        self.server
-            .until("its turn is over", || match read(over, &mut [0; 1]) {
-                Ok(_) => Ok(Some(())),
-                Err(Errno::AGAIN) => Ok(None),
-                Err(error) => Err(error.into()),
-            })
+        let [_] = self.server.message("its turn is over", &self.over)?;
+        Ok(())
     }
 
     fn finish(self) -> Result<Values> {
