@@ -5,7 +5,7 @@ use super::{
     programs::Programs,
 };
 use anyhow::{Context, Result};
-use std::{fs, path::Path, process::Command};
+use std::{env, fs, path::Path, process::Command};
 
 /// Work of two jobs, whose difference is counted: the start of the server cancels out.
 #[derive(Clone, Copy, Debug)]
@@ -116,9 +116,17 @@ impl CountedWork {
     }
 }
 
+/// Variables of this process that the counted command has too.
+const INHERITED: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
+
 /// Returns the command under valgrind. The procs of the job, which are children, are not counted.
 fn under_valgrind(command: &Command, log: &Path) -> Command {
     let mut counted = Command::new("valgrind");
+    // The server passes its environment on to each proc, so that each further variable is work for it.
+    counted.env_clear();
+    counted.envs(
+        env::vars_os().filter(|(name, _)| INHERITED.iter().any(|inherited| name == inherited)),
+    );
     counted.args(["--tool=cachegrind", "--cache-sim=no"]);
     // Only the sum is of use, which is in the log.
     counted.arg("--cachegrind-out-file=/dev/null");
