@@ -48,9 +48,16 @@ static void query_procs(void)
     PMIX_QUERY_DESTRUCT(&query);
 }
 
-/* Rank 0 queries the table, one query after the other, in turns. */
+/* Rank 0 queries the table, one query after the other, in turns. The others are no work for the
+ * server meanwhile. */
 static void table(void)
 {
+    if (0 != me.rank) {
+        arrive(&arrivals, now_ns(), job_size - 1);
+        await_leave(&arrivals);
+    } else if (1 < job_size) {
+        await_last(&arrivals);
+    }
     double *times = of_each_turn(), *used = of_each_turn();
     for (uint32_t turn = 0; turn < turns_measured(); turn++) {
         begin_turn();
@@ -65,7 +72,12 @@ static void table(void)
         used[turn] = server_time_since(start);
         end_turn();
     }
-    end_turns();
+    /* They wait for the turns of the other jobs too. */
+    begin_turn();
+    for (uint32_t rank = 1; 0 == me.rank && rank < job_size; rank++) {
+        let_leave(&arrivals);
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
     if (0 == me.rank) {
         print_middle("us", times);
         print_server_time(used);

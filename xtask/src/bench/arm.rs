@@ -6,6 +6,7 @@ use super::{
     launch::{self, Scratch},
     launchers::{self, LauncherJob},
     memory,
+    module_costs::{self, GuestLanguage, IdleModules},
     nodes::{self, NodesJob},
     observed::{self, Observer},
     processes::{self, UserProcess},
@@ -73,9 +74,17 @@ pub enum MeasuredWork {
     /// Registrations of jobs.
     Register { installed: Installed, count: u32 },
     /// Starts of a server with all its processes.
-    ServerStart { count: u32 },
+    ServerStart { modules: IdleModules, count: u32 },
     /// Memory of all processes of a server without clients.
-    IdleMemory,
+    IdleMemory { modules: IdleModules },
+    /// First events of jobs through a handler.
+    FirstCall { language: GuestLanguage, count: u32 },
+    /// Growth of a server's memory from few instances of a component to many.
+    Instances {
+        language: GuestLanguage,
+        few: u32,
+        many: u32,
+    },
     /// Events through modules of a user.
     UserChain {
         process: UserProcess,
@@ -153,6 +162,8 @@ pub enum Hosts {
     Bomb,
     /// Policy that decides about every event.
     Policy,
+    /// Eight such policies.
+    Policies,
     /// Such a policy, and a shadow module that never returns.
     PolicyAndShadow,
     /// Such a policy, with an audit trail that records all calls and decisions before the reply.
@@ -163,6 +174,8 @@ pub enum Hosts {
     HandlersRecorded,
     /// Fifteen handlers that do nothing, and one that raises the reply.
     NoopHandlers,
+    /// Handler that returns what it gets, and one that raises the reply.
+    Echo(GuestLanguage),
     /// Channels of standard output and error.
     Stdio,
 }
@@ -283,8 +296,18 @@ impl Arm {
             MeasuredWork::Register { installed, count } => {
                 registering::time(programs, *installed, *count)?
             }
-            MeasuredWork::ServerStart { count } => processes::start_time(programs, *count)?,
-            MeasuredWork::IdleMemory => processes::idle_memory(programs)?,
+            MeasuredWork::ServerStart { modules, count } => {
+                processes::start_time(programs, *modules, *count)?
+            }
+            MeasuredWork::IdleMemory { modules } => processes::idle_memory(programs, *modules)?,
+            MeasuredWork::FirstCall { language, count } => {
+                module_costs::first_call(programs, *language, *count)?
+            }
+            MeasuredWork::Instances {
+                language,
+                few,
+                many,
+            } => module_costs::memory_of_instance(programs, *language, *few, *many)?,
             MeasuredWork::UserChain {
                 process,
                 count,
@@ -330,6 +353,10 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     let config = scratch.path().join("peal.toml");
     let module = |name: &str, rest: &str| module(programs, name, rest);
     let handlers = |name: &str, count: u32| handler_modules(programs, name, count);
+    let policy = |number| {
+        let name = "namespace-only";
+        module(name, "").replacen(name, &format!("{name}-{number}"), 1)
+    };
     let trail = || {
         format!(
             "[audit]\npath = {:?}\non_failure = \"deny\"\n",
@@ -340,6 +367,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         Hosts::Nothing => String::new(),
         Hosts::Bomb => module("limit-breaker", "limits = { failures = 0 }"),
         Hosts::Policy => module("namespace-only", ""),
+        Hosts::Policies => (0..8).map(policy).collect(),
         Hosts::PolicyRecorded => trail() + &module("namespace-only", ""),
         Hosts::Handlers => handlers("read-push", 7),
         Hosts::Stdio => {
@@ -351,6 +379,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         }
         Hosts::HandlersRecorded => trail() + &handlers("read-push", 7),
         Hosts::NoopHandlers => handlers("noop", 15),
+        Hosts::Echo(language) => handlers(language.component(), 1),
         Hosts::PolicyAndShadow => {
             let spins = "mode = \"shadow\"\nlimits = { failures = 0, call_time_ms = 1000 }";
             module("namespace-only", "") + &module("slow-policy", spins)

@@ -59,9 +59,29 @@ fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory>
     Ok(memory)
 }
 
-/// Returns the proportional memory of a process in KiB, when it no longer changes.
-pub fn proportional_at_rest(pid: u32) -> Result<f64> {
-    Ok(at_rest(pid)?.pss)
+/// Memory of a process and its descendants.
+pub struct FamilyMemory {
+    /// Proportional memory of all in KiB.
+    pub pss_kib: f64,
+    /// Number of processes.
+    pub processes: usize,
+}
+
+/// Returns the memory of a process and its descendants, when that of each no longer changes.
+pub fn of_family_at_rest(pid: u32) -> Result<FamilyMemory> {
+    let mut family = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = family.get(at) {
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        let children = list.split_whitespace().map(str::parse);
+        family.extend(children.collect::<Result<Vec<u32>, _>>()?);
+        at += 1;
+    }
+    let kib = family.iter().map(|pid| Ok(at_rest(*pid)?.pss));
+    Ok(FamilyMemory {
+        pss_kib: kib.sum::<Result<f64>>()?,
+        processes: family.len(),
+    })
 }
 
 fn at_rest(pid: u32) -> Result<Memory> {

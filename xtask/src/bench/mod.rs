@@ -11,6 +11,7 @@ mod launch;
 mod launchers;
 mod machine;
 mod memory;
+mod module_costs;
 mod nodes;
 mod observed;
 mod plan;
@@ -83,6 +84,11 @@ pub enum Group {
     Chain,
     /// A handler that reads one info and pushes one result
     Step,
+    /// Modules: the first call after a start and the memory of an instance, by language; start and memory of a server
+    /// with many; only as root
+    Modules,
+    /// An event from one client to another past one and eight policies, beside none
+    Policies,
     /// An event from one client to another, one way
     Latency,
     /// An event from one client to another and an answer

@@ -5,6 +5,7 @@ use super::{
     attacking::as_user,
     launch::{self, Scratch},
     memory,
+    module_costs::IdleModules,
     programs::Programs,
     served::ServerDirectory,
 };
@@ -61,12 +62,12 @@ fn usual(programs: &Programs, directory: &ServerDirectory<'_>) -> String {
 }
 
 /// Measures the median time of this number of starts in milliseconds, to the line that says that the
-/// server is ready.
-pub fn start_time(programs: &Programs, count: u32) -> Result<Values> {
+/// server with these modules is ready.
+pub fn start_time(programs: &Programs, modules: IdleModules, count: u32) -> Result<Values> {
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
-    let config = usual(programs, &directory);
-    // The first server compiles the policy.
+    let config = usual(programs, &directory) + &modules.sections(programs, &directory)?;
+    // The first server compiles the modules.
     directory.stop(directory.start_supervised(&config)?)?;
     let mut times = Vec::new();
     for _ in 0..count {
@@ -80,31 +81,22 @@ pub fn start_time(programs: &Programs, count: u32) -> Result<Values> {
     Ok(vec![("ms".to_owned(), *median)])
 }
 
-/// Measures the proportional memory of all processes of a server without clients, in MiB.
-pub fn idle_memory(programs: &Programs) -> Result<Values> {
+/// Measures the proportional memory of all processes of a server with these modules and without clients, in MiB.
+pub fn idle_memory(programs: &Programs, modules: IdleModules) -> Result<Values> {
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
-    let server = directory.start_supervised(&usual(programs, &directory))?;
-    let mut family = vec![server.pid()];
-    let mut at = 0;
-    while let Some(pid) = family.get(at) {
-        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-        let children = list.split_whitespace().map(str::parse);
-        family.extend(children.collect::<Result<Vec<u32>, _>>()?);
-        at += 1;
-    }
+    let config = usual(programs, &directory) + &modules.sections(programs, &directory)?;
+    let server = directory.start_supervised(&config)?;
+    let memory = memory::of_family_at_rest(server.pid())?;
     ensure!(
-        family.len() > 2,
-        "a supervised server has more processes than {family:?}"
+        memory.processes > 2,
+        "a supervised server has more processes than {}",
+        memory.processes
     );
-    let kib: Vec<f64> = family
-        .iter()
-        .map(|pid| memory::proportional_at_rest(*pid))
-        .collect::<Result<_>>()?;
     directory.stop(server)?;
-    let processes = f64::from(u32::try_from(family.len())?);
+    let processes = f64::from(u32::try_from(memory.processes)?);
     Ok(vec![
-        ("pss_mib".to_owned(), kib.iter().sum::<f64>() / 1024.0),
+        ("pss_mib".to_owned(), memory.pss_kib / 1024.0),
         ("processes".to_owned(), processes),
     ])
 }

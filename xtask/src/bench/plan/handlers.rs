@@ -44,8 +44,7 @@ impl Plan {
             };
             self.arm(name("c"), MeasuredWork::Job(job));
             let must = match handlers {
-                16 => ResultBound::RatioAtMost(0.3),
-                64 => ResultBound::RatioAtMost(0.2),
+                16 | 64 => ResultBound::RatioAtMost(0.15),
                 _ => ResultBound::Nothing,
             };
             let c = || (C, metric(&name("c"), "us"));
@@ -61,11 +60,19 @@ impl Plan {
             let own_code = format!("{handlers} handlers of different components");
             self.row(
                 Group::Chain,
-                own_code,
+                own_code.clone(),
                 metric(&name("own-code"), "us"),
                 c(),
                 "us",
                 ResultBound::Nothing,
+            );
+            self.row(
+                Group::Chain,
+                own_code,
+                metric(&name("own-code"), "us"),
+                ("of the same", peal()),
+                "us",
+                ResultBound::RatioAtMost(1.1),
             );
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
             self.row(

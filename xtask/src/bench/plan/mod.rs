@@ -6,6 +6,7 @@ mod handlers;
 mod launchers;
 mod libpmix;
 mod load;
+mod modules;
 mod nodes;
 mod processes;
 mod scale;
@@ -227,6 +228,8 @@ impl Plan {
             match group {
                 Group::Chain => plan.chain(),
                 Group::Step => plan.step(),
+                Group::Modules => plan.modules(),
+                Group::Policies => plan.policies(),
                 Group::Latency => plan.latency(),
                 Group::Pingpong => plan.pingpong(),
                 Group::Flood => plan.flood(),
@@ -283,7 +286,9 @@ impl Plan {
             | MeasuredWork::Siege { .. }
             | MeasuredWork::Register { .. }
             | MeasuredWork::ServerStart { .. }
-            | MeasuredWork::IdleMemory
+            | MeasuredWork::IdleMemory { .. }
+            | MeasuredWork::FirstCall { .. }
+            | MeasuredWork::Instances { .. }
             | MeasuredWork::Observed { .. }
             | MeasuredWork::Cluster { .. }
             | MeasuredWork::UserChain { .. } => false,
@@ -410,6 +415,25 @@ impl Plan {
             description: what.into(),
             ours,
             peer: Some(peer),
+            unit,
+            must,
+        });
+    }
+
+    /// Adds a row without a peer.
+    fn alone(
+        &mut self,
+        group: Group,
+        what: impl Into<String>,
+        ours: Metric,
+        unit: &'static str,
+        must: ResultBound,
+    ) {
+        self.rows.push(ResultRow {
+            group,
+            description: what.into(),
+            ours,
+            peer: None,
             unit,
             must,
         });

@@ -1,15 +1,23 @@
 //! Processes of a supervised server.
 use super::{Plan, ResultBound, metric};
-use crate::bench::{Group, arm::MeasuredWork, plan::ResultRow, processes::UserProcess};
+use crate::bench::{Group, arm::MeasuredWork, module_costs::IdleModules, processes::UserProcess};
 
 impl Plan {
     pub(super) fn processes(&mut self) {
         let count = self.size.of(20);
         self.arm(
             "processes.start".to_owned(),
-            MeasuredWork::ServerStart { count },
+            MeasuredWork::ServerStart {
+                modules: IdleModules::Nothing,
+                count,
+            },
         );
-        self.arm("processes.memory".to_owned(), MeasuredWork::IdleMemory);
+        self.arm(
+            "processes.memory".to_owned(),
+            MeasuredWork::IdleMemory {
+                modules: IdleModules::Nothing,
+            },
+        );
         for (description, ours, unit, most) in [
             (
                 "start of `peal serve`",
@@ -24,14 +32,8 @@ impl Plan {
                 60.0,
             ),
         ] {
-            self.rows.push(ResultRow {
-                group: Group::Processes,
-                description: description.to_owned(),
-                ours,
-                peer: None,
-                unit,
-                must: ResultBound::AtMost(most),
-            });
+            let must = ResultBound::AtMost(most);
+            self.alone(Group::Processes, description, ours, unit, must);
         }
         let name = |process: UserProcess| format!("processes.chain.{}", process.name());
         let (count, warm) = (self.size.of(3000), self.size.of(300));

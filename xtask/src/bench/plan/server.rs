@@ -46,7 +46,7 @@ impl Plan {
                 ours,
                 peer,
                 "us",
-                ResultBound::RatioAtMost(1.3),
+                ResultBound::RatioAtMost(1.2),
             );
         }
     }
