@@ -3,10 +3,10 @@
 use super::{
     arm::{Hosts, Side},
     instructions::CountedWork,
-    machine::on_one_processor,
+    machine::OwnProcessors,
     programs::{self, Programs},
 };
-use crate::{command::run_quietly, needs};
+use crate::{command::run_quietly, needs, parallel};
 use anyhow::{Context, Result, ensure};
 use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
 use toml::{Table, Value};
@@ -151,7 +151,7 @@ impl Count {
         let file = root.join(RECORD);
         let mut recorded = RecordedCounts::read(&file)?;
         if self.record {
-            let counts = on_one_processor(|| count_all(&programs))?;
+            let counts = count_all(&programs)?;
             recorded.0.insert(compiler, counts);
             return fs::write(&file, recorded.to_text()?)
                 .with_context(|| file.display().to_string());
@@ -163,17 +163,18 @@ impl Count {
             );
             return Ok(());
         };
-        on_one_processor(|| compare(counts, &programs))
+        compare(counts, &programs)
     }
 }
 
 fn count_all(programs: &Programs) -> Result<Counts> {
     let mut counts = Counts::new();
-    for unit in units() {
-        let least = counted(&unit, programs, |_| false)?;
+    let ends_never = |_: &CountedUnit, _| false;
+    count_each(programs, ends_never, |unit, least| {
         println!("{least:>10}  {}", unit.name);
         counts.insert(unit.name.to_owned(), least);
-    }
+        Ok(())
+    })?;
     Ok(counts)
 }
 
@@ -182,11 +183,15 @@ fn compare(recorded: &Counts, programs: &Programs) -> Result<()> {
         "{:>10} {:>10} {:>7}  instructions of the server for",
         "recorded", "now", "change"
     );
+    let of = |unit: &CountedUnit| {
+        let before = recorded.get(unit.name).copied();
+        before.with_context(|| format!("{RECORD} has no {:?}", unit.name))
+    };
     let mut grown = Vec::new();
-    for unit in units() {
-        let before = recorded.get(unit.name);
-        let before = *before.with_context(|| format!("{RECORD} has no {:?}", unit.name))?;
-        let now = counted(&unit, programs, |now| change(before, now) <= LIMIT)?;
+    let suffices =
+        |unit: &CountedUnit, now| of(unit).is_ok_and(|before| change(before, now) <= LIMIT);
+    count_each(programs, suffices, |unit, now| {
+        let before = of(unit)?;
         let change = change(before, now);
         println!("{before:>10} {now:>10} {change:>+6.1}%  {}", unit.name);
         if change > LIMIT {
@@ -195,13 +200,36 @@ fn compare(recorded: &Counts, programs: &Programs) -> Result<()> {
         if change < -LIMIT {
             println!("{:>30} less by so much that it should be recorded", "");
         }
-    }
+        Ok(())
+    })?;
     ensure!(
         grown.is_empty(),
         "grown by more than {LIMIT}%: {}; `cargo xtask count --record` if that is meant",
         grown.join(", ")
     );
     Ok(())
+}
+
+/// Counts the units, one on each processor at a time, until their counts suffice or some times. Calls `each` with the
+/// least count of each unit, in the order in which they are there.
+fn count_each(
+    programs: &Programs,
+    suffices: impl Fn(&CountedUnit, u64) -> bool + Sync,
+    mut each: impl FnMut(&CountedUnit, u64) -> Result<()>,
+) -> Result<()> {
+    let processors = OwnProcessors::find()?;
+    let count = |unit: CountedUnit| {
+        let least = processors.on_one(|| counted(&unit, programs, |now| suffices(&unit, now)));
+        (unit, least)
+    };
+    let mut done = Ok(());
+    parallel::for_each(parallel::cores(), units(), count, |(unit, least)| {
+        let told = least.and_then(|least| each(&unit, least));
+        if done.is_ok() {
+            done = told;
+        }
+    });
+    done
 }
 
 /// Counts a unit until a count suffices, or some times. Returns the least.

@@ -8,7 +8,13 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 use serde_json::{Value, json};
-use std::{fs, path::Path, process::Command, thread};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
 
 /// Returns the load average of the last minute.
 pub fn load() -> f64 {
@@ -19,19 +25,41 @@ pub fn load() -> f64 {
         .unwrap_or_default()
 }
 
-/// Measures something whose processes all have one processor, which they inherit from the thread that starts them.
-/// The number of waits for another processor differs from run to run.
-pub fn on_one_processor<T>(measure: impl FnOnce() -> Result<T>) -> Result<T> {
-    let own = sched_getaffinity(None)?;
-    let last = (0..CpuSet::MAX_CPU)
-        .rev()
-        .find(|number| own.is_set(*number));
-    let mut one = CpuSet::new();
-    one.set(last.context("this process has no processor")?);
-    sched_setaffinity(None, &one)?;
-    let measured = measure();
-    sched_setaffinity(None, &own)?;
-    measured
+/// Processors of this process, of which each measurement takes one.
+pub struct OwnProcessors {
+    all: CpuSet,
+    free: Mutex<Vec<usize>>,
+}
+
+impl OwnProcessors {
+    /// Finds the processors that this thread may use.
+    pub fn find() -> Result<OwnProcessors> {
+        let all = sched_getaffinity(None)?;
+        let numbers = (0..CpuSet::MAX_CPU).filter(|number| all.is_set(*number));
+        let free = Mutex::new(numbers.collect());
+        Ok(OwnProcessors { all, free })
+    }
+
+    /// Measures something whose processes all have one processor, which they inherit from the thread that starts them.
+    /// The number of waits for another processor differs from run to run.
+    ///
+    /// # Errors
+    ///
+    /// If more measure at a time than there are processors.
+    pub fn on_one<T>(&self, measure: impl FnOnce() -> Result<T>) -> Result<T> {
+        let number = self.free().pop().context("no processor is free")?;
+        let mut one = CpuSet::new();
+        one.set(number);
+        sched_setaffinity(None, &one)?;
+        let measured = measure();
+        sched_setaffinity(None, &self.all)?;
+        self.free().push(number);
+        measured
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Returns the machine and the versions for the results.

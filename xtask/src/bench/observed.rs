@@ -3,7 +3,7 @@
 use super::{
     arm::{Values, handler_modules},
     launch::{self, Running, Scratch},
-    machine::on_one_processor,
+    machine::OwnProcessors,
     programs::Programs,
     samples::Spread,
     served::ServerDirectory,
@@ -56,7 +56,7 @@ impl Observer {
 /// All processes have one processor. What an observer costs cannot hide on another one, and no thread waits
 /// until another processor wakes up, which takes most of the time of an event otherwise, and never the same.
 pub fn time(programs: &Programs, observer: Observer, count: u32, warm: u32) -> Result<Values> {
-    on_one_processor(|| by_turns(programs, observer, count, warm))
+    OwnProcessors::find()?.on_one(|| by_turns(programs, observer, count, warm))
 }
 
 fn by_turns(programs: &Programs, observer: Observer, count: u32, warm: u32) -> Result<Values> {
