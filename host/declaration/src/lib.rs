@@ -16,5 +16,5 @@ mod setting;
 
 pub use declaration::{DeclarationError, ModuleDeclaration, UsualDeployment};
 pub use module_file::{ModuleFile, SettingValues};
-pub use section::{MAX_SECTION_BYTES, SECTION, add_section, push_length};
+pub use section::{MAX_SECTION_BYTES, SECTION, add_custom_section, add_section, push_length};
 pub use setting::{SettingDeclaration, SettingKind, SettingValue, WrongSetting};

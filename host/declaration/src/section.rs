@@ -21,14 +21,19 @@ pub fn add_section(
     let contents = serde_json::to_vec(declaration)
         .map_err(|error| DeclarationError::Section(error.to_string()))?;
     check_size(&contents)?;
+    add_custom_section(component, SECTION, &contents);
+    Ok(())
+}
+
+/// Appends a custom section with a name. It changes the digest of a component, and not what the component does.
+pub fn add_custom_section(component: &mut Vec<u8>, name: &str, contents: &[u8]) {
     let mut section = Vec::new();
-    push_length(&mut section, SECTION.len());
-    section.extend_from_slice(SECTION.as_bytes());
-    section.extend(contents);
+    push_length(&mut section, name.len());
+    section.extend_from_slice(name.as_bytes());
+    section.extend_from_slice(contents);
     component.push(CUSTOM);
     push_length(component, section.len());
     component.extend(section);
-    Ok(())
 }
 
 /// Appends a length in LEB128, as the binary format of components has them.

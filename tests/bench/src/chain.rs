@@ -11,6 +11,7 @@ use peal_core::{
     order::Registrations,
     registration::{EventCodes, HandlerRegistration},
 };
+use peal_declaration::add_custom_section;
 use peal_model::{Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Value};
 use peal_sandbox::{
     Engine, EngineSettings, EventCall, Grants, GuestPool, Module, ModuleLimits, PoolSettings,
@@ -163,13 +164,6 @@ fn event(number: u32) -> Result<Arc<Event>> {
     }))
 }
 
-/// Returns the component with a custom section that holds this number. It is a different component
-/// with the same behavior.
-fn numbered(component: &[u8], number: u32) -> Vec<u8> {
-    const SECTION: [u8; 8] = [0, 10, 5, b'b', b'e', b'n', b'c', b'h'];
-    [component, &SECTION, &number.to_le_bytes()].concat()
-}
-
 /// Chain as in the server.
 struct Hosted {
     registrations: Registrations<Arc<Module>>,
@@ -184,10 +178,13 @@ impl Hosted {
         let load = |at: u32| {
             let name = format!("module {at}");
             let number = if code == Code::Own { at } else { 0 };
+            let mut component = component.to_vec();
+            // A component of its own, with the same behavior.
+            add_custom_section(&mut component, "bench", &number.to_le_bytes());
             Module::load(
                 &engine,
                 &name,
-                &numbered(component, number),
+                &component,
                 &Grants::tenant(),
                 ModuleLimits::default(),
                 Services::default(),

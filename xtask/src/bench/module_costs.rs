@@ -9,6 +9,7 @@ use super::{
     served::ServerDirectory,
 };
 use anyhow::{Context, Result};
+use peal_declaration::add_custom_section;
 use std::{fs, path::Path, process::Command};
 
 /// Language of a handler that returns what it gets (`echo`).
@@ -165,17 +166,12 @@ fn different_modules(
     let sections = (0..modules).map(|number| {
         let name = format!("noop-{number}");
         let path = own.join(&name).with_extension("wasm");
-        fs::write(&path, numbered(&component, number))?;
+        let mut component = component.clone();
+        add_custom_section(&mut component, "bench", &number.to_le_bytes());
+        fs::write(&path, component)?;
         Ok(handler(&name, &path))
     });
     sections.collect()
-}
-
-/// Returns the component with one more custom section, which makes it another one.
-fn numbered(component: &[u8], number: u32) -> Vec<u8> {
-    // The kind of the section, its length, and the length of its name.
-    let head = [0, 7, 2];
-    [component, &head, b"at", &number.to_le_bytes()].concat()
 }
 
 fn handler(name: &str, path: &Path) -> String {
