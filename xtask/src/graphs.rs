@@ -8,12 +8,38 @@ use std::{collections::BTreeSet, path::Path};
 /// crates serve the others.
 const PROGRAMS: [&str; 3] = ["peal", "peal-tests", "xtask"];
 
+/// Package of the C library.
+const LIBRARY: &str = "peal-libpmix";
+
+/// Returns the options of cargo that select these packages.
+fn selection<'a>(packages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let packages = packages.into_iter();
+    packages
+        .flat_map(|package| ["--package", package])
+        .collect()
+}
+
+/// Returns the options of cargo that select the programs.
+fn programs() -> Vec<&'static str> {
+    selection(PROGRAMS)
+}
+
+/// Returns the options of cargo that select the C library with the programs, whose crates it then shares.
+fn library_with_programs() -> Vec<&'static str> {
+    selection(PROGRAMS.into_iter().chain([LIBRARY]))
+}
+
 /// Builds the programs that the demo shows and the tests run, with cargo's own progress.
 pub fn build_programs(root: &Path) -> Result<()> {
-    let packages = PROGRAMS
-        .into_iter()
-        .flat_map(|package| ["--package", package]);
-    run(cargo(root).arg("build").args(packages).arg("--bins"))
+    run(cargo(root).arg("build").args(programs()).arg("--bins"))
+}
+
+/// Builds the C library that the tests load, with cargo's own progress.
+pub fn build_library(root: &Path) -> Result<()> {
+    run(cargo(root)
+        .arg("build")
+        .args(library_with_programs())
+        .arg("--lib"))
 }
 
 /// Part of what a build compiles. Cargo selects the features of the two parts apart.
@@ -46,28 +72,25 @@ enum Development {
     Without,
 }
 
-/// Checks that the demo and `cargo xtask` itself build all crates with the same features as the
-/// tests.
+/// Checks that the demo, the tests' C library and `cargo xtask` itself build all crates with the same features as
+/// the tests.
 ///
 /// # Errors
 ///
 /// Names each crate that differs, and the place where features are pinned.
 pub fn check(root: &Path) -> Result<()> {
-    let demo: Vec<&str> = PROGRAMS
-        .into_iter()
-        .flat_map(|package| ["--package", package])
-        .collect();
     // Of all crates alone it would not be seen that a program links a crate with the features that
     // only a macro needs.
     for part in [Part::Linked, Part::All] {
         let edges = part.edges(Development::With);
         let tests = crates(root, &["--edges", edges, "--workspace"])?;
         for (what, selection) in [
-            ("the demo", demo.as_slice()),
-            ("cargo xtask", &["--package", "xtask"]),
+            ("the demo", programs()),
+            ("the C library", library_with_programs()),
+            ("cargo xtask", selection(["xtask"])),
         ] {
             let edges = part.edges(Development::Without);
-            let built = crates(root, &[&["--edges", edges], selection].concat())?;
+            let built = crates(root, &[vec!["--edges", edges], selection].concat())?;
             let twice: Vec<&str> = built.difference(&tests).map(String::as_str).collect();
             ensure!(
                 twice.is_empty(),
@@ -87,7 +110,8 @@ pub fn check(root: &Path) -> Result<()> {
 ///
 /// Names the crates of the engine that one of the two depends on.
 pub fn check_client(root: &Path) -> Result<()> {
-    for package in ["peal-client", "peal-libpmix"] {
+    let packages = ["peal-client", LIBRARY];
+    for package in packages {
         let built = crates(root, &["--edges", "normal", "--package", package])?;
         let engine: Vec<&str> = built
             .iter()
@@ -100,15 +124,11 @@ pub fn check_client(root: &Path) -> Result<()> {
             engine.join(", ")
         );
     }
-    run(cargo(root).args([
-        "clippy",
-        "--quiet",
-        "--package",
-        "peal-client",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    // Both compile without the features that other crates of the workspace select.
+    run(cargo(root)
+        .args(["clippy", "--quiet"])
+        .args(selection(packages))
+        .args(["--", "-D", "warnings"]))
 }
 
 /// Returns each crate with its version and features, as `cargo tree` resolves them for these

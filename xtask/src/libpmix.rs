@@ -2,6 +2,7 @@
 use crate::{
     command::{cargo, run, target_dir},
     dist::ReproducibleBuild,
+    graphs,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -17,6 +18,9 @@ const SONAME: &str = "libpmix.so.2";
 /// Name by which the linker finds the library.
 const LINK: &str = "libpmix.so";
 
+/// Name by which cargo builds the library.
+const BUILT: &str = "libpeal_libpmix.so";
+
 /// Kind of build of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LibraryProfile {
@@ -28,7 +32,14 @@ pub enum LibraryProfile {
 
 /// Builds the library, lays it out in `target/libpmix/lib`, and prints its size.
 pub fn build(root: &Path, profile: LibraryProfile) -> Result<()> {
-    let library = build_into(root, profile, &root.join("target/libpmix/lib"))?;
+    let directory = root.join("target/libpmix/lib");
+    let library = match profile {
+        LibraryProfile::Debug => {
+            graphs::build_library(root)?;
+            lay_out(&target_dir(root).join("debug").join(BUILT), &directory)?
+        }
+        LibraryProfile::Shipped => build_by(cargo(root), &target_dir(root), &directory)?,
+    };
     let size = fs::metadata(&library)
         .with_context(|| format!("reading {}", library.display()))?
         .len();
@@ -40,44 +51,21 @@ pub fn build(root: &Path, profile: LibraryProfile) -> Result<()> {
 /// library of the tests stays as it is. Returns the directory.
 pub fn build_for_bench(root: &Path) -> Result<PathBuf> {
     let directory = root.join("target/libpmix-bench/lib");
-    build_into(root, LibraryProfile::Shipped, &directory)?;
+    build_by(cargo(root), &target_dir(root), &directory)?;
     Ok(directory)
 }
 
 /// Builds the library as it is shipped, and lays it out in this directory.
 pub fn build_shipped(build: &ReproducibleBuild, directory: &Path) -> Result<()> {
-    build_by(
-        build.cargo(),
-        LibraryProfile::Shipped,
-        &build.target,
-        directory,
-    )
-    .map(drop)
+    build_by(build.cargo(), &build.target, directory).map(drop)
 }
 
-/// Builds the library, lays it out in this directory, and returns its path.
-fn build_into(root: &Path, profile: LibraryProfile, directory: &Path) -> Result<PathBuf> {
-    build_by(cargo(root), profile, &target_dir(root), directory)
-}
-
-fn build_by(
-    mut command: Command,
-    profile: LibraryProfile,
-    target: &Path,
-    directory: &Path,
-) -> Result<PathBuf> {
+/// Builds the library as it is shipped by this command of cargo, lays it out in this directory, and returns its path.
+fn build_by(mut command: Command, target: &Path, directory: &Path) -> Result<PathBuf> {
     command.args(["rustc", "--package", "peal-libpmix", "--lib"]);
-    command.args(["--crate-type", "cdylib"]);
-    let built = match profile {
-        LibraryProfile::Debug => "debug",
-        LibraryProfile::Shipped => {
-            command.args(["--profile", "library"]);
-            "library"
-        }
-    };
+    command.args(["--crate-type", "cdylib", "--profile", "library"]);
     run(&mut command)?;
-    let built = target.join(built).join("libpeal_libpmix.so");
-    lay_out(&built, directory)
+    lay_out(&target.join("library").join(BUILT), directory)
 }
 
 /// Copies the library, and makes the link of the linker. Programs that have loaded the old library
