@@ -1,11 +1,12 @@
 //! Builds whose results depend on the sources and the compiler alone: they name no directory of this machine.
 use super::{clone, git};
 use crate::command::{cargo, remove_directory};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use rustix::fs::OFlags;
 use std::{
     env,
-    fs::{self, DirBuilder},
-    os::unix::fs::{DirBuilderExt, symlink},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -15,6 +16,9 @@ use std::{
 /// the names of symbols, and the length of the paths of WIT files becomes a part of some under optimization at
 /// link time.
 const SOURCES: &str = "/var/tmp/peal-dist";
+
+/// File that is locked while the directory is in use.
+const LOCK: &str = "/var/tmp/peal-dist.lock";
 
 /// Separator in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\u{1f}";
@@ -32,11 +36,32 @@ pub struct ReproducibleBuild {
     pub time: u64,
     /// Directories, and their names in the results.
     names: [(PathBuf, &'static str); 3],
+    /// Released when the build has ended, however it ends.
+    _lock: File,
+}
+
+/// Locks the directory of the sources for this process.
+fn lock() -> Result<File> {
+    // A link that another user has made is not followed.
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits())?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    let file = options.custom_flags(no_link).open(LOCK).context(LOCK)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            bail!(
+                "another `cargo xtask dist` builds in {SOURCES}; start this one when it has ended"
+            )
+        }
+        Err(TryLockError::Error(error)) => Err(error).context(LOCK),
+    }
 }
 
 impl ReproducibleBuild {
     /// Prepares a build of the last commit, whose sources it clones. Tools of the repository serve the clone.
     pub fn new(root: &Path) -> Result<ReproducibleBuild> {
+        let lock = lock()?;
         let sources = PathBuf::from(SOURCES);
         remove_directory(&sources)?;
         // No other user may write into it. An error if another user has made it since.
@@ -59,6 +84,7 @@ impl ReproducibleBuild {
             ],
             target,
             sources,
+            _lock: lock,
         })
     }
 
