@@ -172,8 +172,9 @@ pub fn wait_for_no_traces(lab: &SlurmLab) {
         let mut all = String::new();
         for node in nodes_of(lab) {
             let mut left = processes_of_jobs(node);
+            let repository = node.path(root());
             for directory in DIRECTORIES {
-                add_files(&node.path(directory), &mut left);
+                add_files(&node.path(directory), &repository, &mut left);
             }
             let lines = left.iter().map(|left| format!("{}: {left}\n", node.name()));
             all.extend(lines);
@@ -198,16 +199,22 @@ pub fn processes_of_jobs(node: &LabNode) -> Vec<String> {
         .collect()
 }
 
-/// Adds the paths of files of jobs and servers below a directory, which may be removed meanwhile.
-fn add_files(directory: &Path, left: &mut Vec<String>) {
+/// Adds the paths of files of jobs and servers below a directory, which may be removed meanwhile. Nodes see the
+/// repository, which may be in there.
+fn add_files(directory: &Path, repository: &Path, left: &mut Vec<String>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path == repository {
+            continue;
+        }
         let name = entry.file_name().to_string_lossy().into_owned();
         let mut lasting = LASTING_FILES.iter();
-        if !lasting.any(|beginning| name.starts_with(beginning)) {
-            left.push(entry.path().display().to_string());
+        let is_lasting = lasting.any(|beginning| name.starts_with(beginning));
+        if !is_lasting && !repository.starts_with(&path) {
+            left.push(path.display().to_string());
         }
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            add_files(&entry.path(), left);
+            add_files(&path, repository, left);
         }
     }
 }
