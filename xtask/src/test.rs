@@ -77,14 +77,15 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
         return Ok(());
     }
     let binaries = step("tests of the host, compiled", || binaries::build(root))?;
+    // Before the tests of the host: after them, cargo compiled all crates of the workspace once more for this.
+    let mut ignored = step("examples in documentation", || {
+        Ignored::count(cargo(root).args(["test", "--workspace", "--doc"]))
+    })?;
     step("tests of the SDK and the guests", || {
         command::run(guests::cargo_on_host(root).args(["test", "--quiet", "--workspace"]))
     })?;
-    let mut ignored = step("tests of the host", || {
+    ignored += step("tests of the host", || {
         binaries::run_all(root, binaries, &variables)
-    })?;
-    ignored += step("examples in documentation", || {
-        Ignored::count(cargo(root).args(["test", "--workspace", "--doc"]))
     })?;
     ensure!(
         !ignored.has_unrecorded_needs(),
