@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, path::Path};
 const PROGRAMS: [&str; 3] = ["peal", "peal-tests", "xtask"];
 
 /// Package of the C library.
-const LIBRARY: &str = "peal-libpmix";
+pub const LIBRARY: &str = "peal-libpmix";
 
 /// Returns the options of cargo that select these packages.
 fn selection<'a>(packages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {

@@ -62,7 +62,7 @@ pub fn build_shipped(build: &ReproducibleBuild, directory: &Path) -> Result<()> 
 
 /// Builds the library as it is shipped by this command of cargo, lays it out in this directory, and returns its path.
 fn build_by(mut command: Command, target: &Path, directory: &Path) -> Result<PathBuf> {
-    command.args(["rustc", "--package", "peal-libpmix", "--lib"]);
+    command.args(["rustc", "--package", graphs::LIBRARY, "--lib"]);
     command.args(["--crate-type", "cdylib", "--profile", "library"]);
     run(&mut command)?;
     lay_out(&target.join("library").join(BUILT), directory)

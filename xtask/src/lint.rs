@@ -12,7 +12,7 @@ use std::{env, path::Path};
 const CLIPPY_ARGS: &str = "CLIPPY_ARGS";
 
 /// Crate that is compiled without clippy even then (`.ci/compiler`).
-const UNSAFE_CRATE: &str = "peal-libpmix";
+const UNSAFE_CRATE: &str = graphs::LIBRARY;
 
 /// Arguments by which clippy takes warnings for errors.
 const DENY_WARNINGS: [&str; 3] = ["--", "-D", "warnings"];

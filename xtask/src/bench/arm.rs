@@ -18,7 +18,11 @@ use super::{
 use crate::mpi::Release;
 use anyhow::{Context, Result};
 use peal_labs::LabLauncher;
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Measured values: a name (`us`, `per_s`, ...) and a number each.
 pub type Values = Vec<(String, f64)>;
@@ -236,9 +240,7 @@ impl Arm {
                 warm,
             } => {
                 let mut command = Command::new(&programs.bench);
-                command
-                    .arg("chain")
-                    .arg(programs.components.join(component).with_extension("wasm"));
+                command.arg("chain").arg(programs.component(component));
                 command.args([
                     "--by",
                     by,
@@ -328,23 +330,30 @@ impl Arm {
     }
 }
 
-/// Returns the section of a module.
-fn module(programs: &Programs, name: &str, rest: &str) -> String {
-    let component = programs.components.join(name).with_extension("wasm");
+/// Settings of a module that handles the measured events.
+pub const HANDLES: &str = "codes = [-3101]\nevent_classes = \"both\"";
+
+/// Returns the section of a module of this component.
+pub fn section(name: &str, component: &Path, rest: &str) -> String {
     format!("[[module]]\nname = {name:?}\npath = {component:?}\n{rest}\n")
+}
+
+/// Returns the section of a module that has the name of its component.
+fn module(programs: &Programs, name: &str, rest: &str) -> String {
+    section(name, &programs.component(name), rest)
+}
+
+/// Returns the sections of this number of modules of one component.
+pub fn modules(programs: &Programs, component: &str, count: u32, rest: &str) -> String {
+    let file = programs.component(component);
+    let numbered = |number| section(&format!("{component}-{number}"), &file, rest);
+    (0..count).map(numbered).collect()
 }
 
 /// Returns the sections of this number of handlers of one component, and of one that raises the reply.
 pub fn handler_modules(programs: &Programs, name: &str, count: u32) -> String {
-    let handles = "codes = [-3101]\nevent_classes = \"both\"";
-    let first = (0..count).map(|at| {
-        // Names of modules are unique; the first occurrence is that of the name.
-        module(programs, name, handles).replacen(name, &format!("{name}-{at}"), 1)
-    });
-    let raises = format!("{handles}\ngrants = [\"notify\"]");
-    first
-        .chain([module(programs, "event-echo", &raises)])
-        .collect()
+    let raises = format!("{HANDLES}\ngrants = [\"notify\"]");
+    modules(programs, name, count, HANDLES) + &module(programs, "event-echo", &raises)
 }
 
 /// Writes the configuration with the modules. Quarantine is off where a handler exceeds its limits
@@ -353,21 +362,17 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     let config = scratch.path().join("peal.toml");
     let module = |name: &str, rest: &str| module(programs, name, rest);
     let handlers = |name: &str, count: u32| handler_modules(programs, name, count);
-    let policy = |number| {
-        let name = "namespace-only";
-        module(name, "").replacen(name, &format!("{name}-{number}"), 1)
-    };
     let trail = || {
         format!(
             "[audit]\npath = {:?}\non_failure = \"deny\"\n",
             scratch.path().join("audit.db")
         )
     };
-    let modules: String = match hosts {
+    let sections: String = match hosts {
         Hosts::Nothing => String::new(),
         Hosts::Bomb => module("limit-breaker", "limits = { failures = 0 }"),
         Hosts::Policy => module("namespace-only", ""),
-        Hosts::Policies => (0..8).map(policy).collect(),
+        Hosts::Policies => modules(programs, "namespace-only", 8, ""),
         Hosts::PolicyRecorded => trail() + &module("namespace-only", ""),
         Hosts::Handlers => handlers("read-push", 7),
         Hosts::Stdio => {
@@ -386,7 +391,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         }
     };
     // Events that wait for handlers at the end do not matter.
-    let text = format!("server.chain_drain_timeout_ms = 0\n{modules}");
+    let text = format!("server.chain_drain_timeout_ms = 0\n{sections}");
     fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
     Ok(config)
 }

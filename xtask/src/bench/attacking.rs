@@ -178,7 +178,7 @@ impl VictimWork {
     /// Returns the configuration of a server for the work.
     fn configuration(self, programs: &Programs, directory: &ServerDirectory<'_>) -> String {
         let module = |name: &str, component: &str, rest: &str| {
-            let path = programs.components.join(component).with_extension("wasm");
+            let path = programs.component(component);
             format!("[[module]]\nname = {name:?}\npath = {path:?}\n{rest}\n")
         };
         let trail = format!(

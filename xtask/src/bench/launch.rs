@@ -197,6 +197,12 @@ impl Drop for Running {
     }
 }
 
+/// Returns the value of this name in lines `NAME VALUE`.
+pub fn value(written: &str, name: &str) -> Result<f64> {
+    let found = values(written)?.into_iter().find(|value| value.0 == name);
+    Ok(found.with_context(|| format!("no result {name:?}"))?.1)
+}
+
 /// Parses lines `NAME VALUE`.
 pub fn values(written: &str) -> Result<Values> {
     let value = |line: &str| -> Result<(String, f64)> {

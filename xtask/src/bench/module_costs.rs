@@ -1,7 +1,7 @@
 //! Costs of modules: the first call after a start and the memory of an instance, by the language of the component;
 //! and servers with many modules.
 use super::{
-    arm::{Hosts, JobMeasurement, Side, Values, handler_modules},
+    arm::{HANDLES, Hosts, JobMeasurement, Side, Values, handler_modules, modules, section},
     launch::{self, Scratch},
     memory,
     programs::Programs,
@@ -10,7 +10,7 @@ use super::{
 };
 use anyhow::{Context, Result};
 use peal_declaration::add_custom_section;
-use std::{fs, path::Path, process::Command};
+use std::fs;
 
 /// Language of a handler that returns what it gets (`echo`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,9 +85,7 @@ pub fn first_call(programs: &Programs, language: GuestLanguage, count: u32) -> R
             hosts: Hosts::Echo(language),
         };
         let printed = launch::finish(job.command(programs, &scratch)?, &scratch)?;
-        let values = launch::values(&printed)?;
-        let time = values.iter().find(|(name, _)| name == "us");
-        Ok(time.context("the client printed no time")?.1)
+        launch::value(&printed, "us")
     };
     // The first server compiles the component.
     first()?;
@@ -115,15 +113,7 @@ fn with_instances(programs: &Programs, language: GuestLanguage, modules: u32) ->
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
     let server = directory.start(&handler_modules(programs, language.component(), modules))?;
-    directory.ask(&["job", "register", "job", "-n", "1"])?;
-    let environment = directory.ask(&["job", "environment", "job", "--rank", "0"])?;
-    let files = Scratch::new()?;
-    let mut client = Command::new(&programs.bench);
-    client
-        .args(["proc", "pingpong", "1", "0"])
-        .arg(files.path())
-        .envs(environment.lines().filter_map(|line| line.split_once('=')));
-    launch::finish(client, &files)?;
+    directory.pingpong(1, 0)?;
     let memory = memory::of_family_at_rest(server.pid())?;
     directory.stop(server)?;
     Ok(memory.pss_kib)
@@ -145,11 +135,7 @@ impl IdleModules {
     pub fn sections(self, programs: &Programs, directory: &ServerDirectory<'_>) -> Result<String> {
         match self {
             IdleModules::Nothing => Ok(String::new()),
-            IdleModules::Same(modules) => {
-                let component = programs.components.join("noop.wasm");
-                let section = |number| handler(&format!("noop-{number}"), &component);
-                Ok((0..modules).map(section).collect())
-            }
+            IdleModules::Same(count) => Ok(modules(programs, "noop", count, HANDLES)),
             IdleModules::Different(modules) => different_modules(programs, directory, modules),
         }
     }
@@ -162,20 +148,14 @@ fn different_modules(
 ) -> Result<String> {
     let own = directory.path("components");
     fs::create_dir_all(&own)?;
-    let component = fs::read(programs.components.join("noop.wasm"))?;
+    let component = fs::read(programs.component("noop"))?;
     let sections = (0..modules).map(|number| {
         let name = format!("noop-{number}");
         let path = own.join(&name).with_extension("wasm");
         let mut component = component.clone();
         add_custom_section(&mut component, "bench", &number.to_le_bytes());
         fs::write(&path, component)?;
-        Ok(handler(&name, &path))
+        Ok(section(&name, &path, HANDLES))
     });
     sections.collect()
-}
-
-fn handler(name: &str, path: &Path) -> String {
-    format!(
-        "[[module]]\nname = {name:?}\npath = {path:?}\ncodes = [-3101]\nevent_classes = \"both\"\n"
-    )
 }

@@ -2,7 +2,7 @@
 //! traces.
 use super::{
     arm::{Values, handler_modules},
-    launch::{self, Running, Scratch},
+    launch::{Running, Scratch},
     machine::OwnProcessors,
     programs::Programs,
     samples::Spread,
@@ -14,7 +14,6 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
-    process::Command,
     thread::{self, JoinHandle},
 };
 
@@ -97,7 +96,7 @@ impl ObservedServer<'_> {
     ) -> Result<f64> {
         let scratch = Scratch::new()?;
         let server = ObservedServer::start(programs, &scratch, observer)?;
-        let time = server.time(programs, count, warm)?;
+        let time = server.directory.pingpong(count, warm)?;
         server.stop()?;
         Ok(time)
     }
@@ -138,23 +137,6 @@ impl ObservedServer<'_> {
             browser,
             collector,
         })
-    }
-
-    /// Returns the time of an event and its reply.
-    fn time(&self, programs: &Programs, count: u32, warm: u32) -> Result<f64> {
-        let files = Scratch::new()?;
-        let ask = |args: &[&str]| self.directory.ask(args);
-        ask(&["job", "register", "job", "-n", "1"])?;
-        let environment = ask(&["job", "environment", "job", "--rank", "0"])?;
-        let variables = environment.lines();
-        let mut client = Command::new(&programs.bench);
-        client
-            .args(["proc", "pingpong", &count.to_string(), &warm.to_string()])
-            .arg(files.path())
-            .envs(variables.filter_map(|line| line.split_once('=')));
-        let measured = launch::values(&launch::finish(client, &files)?)?;
-        let time = measured.into_iter().find(|(name, _)| name == "us");
-        Ok(time.context("the client says no time")?.1)
     }
 
     /// Stops the server, and fails if its observer has seen nothing.

@@ -1,7 +1,7 @@
 //! Processes of a server that root starts and that runs as a user of its own: time of their start,
 //! their memory, and the handlers of a user in a process of their own.
 use super::{
-    arm::Values,
+    arm::{HANDLES, Values, section},
     attacking::as_user,
     launch::{self, Scratch},
     memory,
@@ -53,12 +53,9 @@ impl UserProcess {
 
 /// Returns the configuration of a usual server: a policy, an audit trail and a store.
 fn usual(programs: &Programs, directory: &ServerDirectory<'_>) -> String {
-    let policy = programs.components.join("same-user.wasm");
+    let policy = section("same-user", &programs.component("same-user"), "");
     let [trail, store] = ["files/audit.db", "files/peal.db"].map(|name| directory.path(name));
-    format!(
-        "[audit]\npath = {trail:?}\non_failure = \"deny\"\n[store]\npath = {store:?}\n\
-         [[module]]\nname = \"same-user\"\npath = {policy:?}\n"
-    )
+    format!("[audit]\npath = {trail:?}\non_failure = \"deny\"\n[store]\npath = {store:?}\n{policy}")
 }
 
 /// Measures the median time of this number of starts in milliseconds, to the line that says that the
@@ -154,17 +151,16 @@ fn install(programs: &Programs, own: &Path) -> Result<()> {
     fs::create_dir_all(own)?;
     fs::set_permissions(own, fs::Permissions::from_mode(0o755))?;
     give(own)?;
-    let codes = "codes = [-3101]\nevent_classes = \"both\"";
     for number in 0..MODULES {
         let name = format!("noop-{number:02}");
-        put(programs, own, "noop", &name, codes)?;
+        put(programs, own, "noop", &name, HANDLES)?;
     }
-    let raises = format!("{codes}\ngrants = [\"notify\"]");
+    let raises = format!("{HANDLES}\ngrants = [\"notify\"]");
     put(programs, own, "event-echo", "raises", &raises)
 }
 
 fn put(programs: &Programs, own: &Path, component: &str, name: &str, settings: &str) -> Result<()> {
-    let from = programs.components.join(component).with_extension("wasm");
+    let from = programs.component(component);
     let file = |extension: &str| -> PathBuf { own.join(name).with_extension(extension) };
     fs::copy(&from, file("wasm")).with_context(|| format!("copying {}", from.display()))?;
     let text = format!("name = {name:?}\npath = \"{name}.wasm\"\n{settings}\n");

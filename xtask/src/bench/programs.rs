@@ -50,6 +50,13 @@ pub struct CPrograms {
     pub peal_library: Option<PathBuf>,
 }
 
+impl Programs {
+    /// Returns the path of a component.
+    pub fn component(&self, name: &str) -> PathBuf {
+        self.components.join(name).with_extension("wasm")
+    }
+}
+
 /// Builds the programs that these groups need.
 pub fn build(root: &Path, groups: &[Group]) -> Result<Programs> {
     eprintln!("building peal and peal-bench for release (first time: some minutes)");

@@ -1,6 +1,6 @@
 //! `peal serve` as a measured server, and commands that use its admin socket.
 use super::{
-    launch::{Running, Scratch},
+    launch::{self, Running, Scratch},
     programs::Programs,
 };
 use anyhow::{Result, ensure};
@@ -103,6 +103,20 @@ impl ServerDirectory<'_> {
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Measures events that a proc of a new job raises, until the server's handlers have raised the reply, in
+    /// microseconds.
+    pub fn pingpong(&self, count: u32, warm: u32) -> Result<f64> {
+        self.ask(&["job", "register", "job", "-n", "1"])?;
+        let environment = self.ask(&["job", "environment", "job", "--rank", "0"])?;
+        let files = Scratch::new()?;
+        let mut client = Command::new(&self.programs.bench);
+        client
+            .args(["proc", "pingpong", &count.to_string(), &warm.to_string()])
+            .arg(files.path())
+            .envs(environment.lines().filter_map(|line| line.split_once('=')));
+        launch::value(&launch::finish(client, &files)?, "us")
     }
 
     /// Stops the server, and waits for its end.

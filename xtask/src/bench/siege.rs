@@ -122,14 +122,13 @@ pub fn times(programs: &Programs, cores: CoreUse, counts: SiegeCounts) -> Result
 /// Returns the configuration of a server with all that the attacks need: a policy, an audit trail, a
 /// store, channels of logs, and modules of users.
 fn configuration(programs: &Programs, directory: &ServerDirectory<'_>) -> String {
-    let component = |name: &str| programs.components.join(name).with_extension("wasm");
     let [trail, store, log] =
         ["audit.db", "peal.db", "slow.log"].map(|name| directory.path(&format!("files/{name}")));
     let users = directory.path("users");
     let (policy, record, file) = (
-        component("same-user"),
-        component("record"),
-        component("file"),
+        programs.component("same-user"),
+        programs.component("record"),
+        programs.component("file"),
     );
     format!(
         "[audit]\npath = {trail:?}\non_failure = \"deny\"\n\
@@ -197,10 +196,9 @@ impl BesiegedServer<'_> {
         });
         let (_, address) = address.context("no environment has the address of the server")?;
         let own = directory.path("users/own");
-        let component = |name: &str| programs.components.join(name).with_extension("wasm");
         // A module of the attacker that exceeds its limits, and more that take long to compile.
         let breaker = own.join("breaker.wasm");
-        fs::copy(component("limit-breaker"), &breaker)?;
+        fs::copy(programs.component("limit-breaker"), &breaker)?;
         give(&breaker)?;
         let settings = own.join("breaker.toml");
         fs::write(
@@ -209,7 +207,7 @@ impl BesiegedServer<'_> {
         )?;
         give(&settings)?;
         let base = directory.path("noop.wasm");
-        fs::copy(component("noop"), &base)?;
+        fs::copy(programs.component("noop"), &base)?;
         let install = ["install-components", path(&own)?, path(&base)?, COMPONENTS];
         launch::finish(by_user(programs, ATTACKER, &install), &Scratch::new()?)?;
         let job = job_of(ATTACKER);
