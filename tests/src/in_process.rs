@@ -109,7 +109,7 @@ impl Node {
         job: &str,
         size: u32,
     ) -> Node {
-        let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
+        let pool = Arc::new(GuestPool::new(PoolSettings::default()));
         let parts = ServerParts {
             continued: None,
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),

@@ -117,8 +117,7 @@ impl Ground {
             helper
                 .report_refusals(move |refused| audit.refuse(audit_trail::refused_call(&refused)));
         }
-        let pools =
-            peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
+        let pools = peal_modules::pools(&config.sandbox);
         // From here on notices pass the recorder, which must not miss the start of a job.
         let (recorder, notices) = match &store {
             Some(store) => {

@@ -588,7 +588,7 @@ mod tests {
     const ABORTED: Status = code::PMIX_ERR_PROC_ABORTED_BY_SIG;
 
     async fn server() -> Server {
-        let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
+        let pool = Arc::new(GuestPool::new(PoolSettings::default()));
         let parts = ServerParts {
             continued: None,
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),

@@ -8,7 +8,6 @@ use peal_sandbox::{
 use peal_server::GuestPools;
 use peal_tenant::RuntimeSettings;
 use std::{
-    io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -26,10 +25,10 @@ const CHANNELS: NonZeroUsize = NonZeroUsize::new(peal_core::log::CHANNELS.len())
 const MAX_SHADOW_CALLS: usize = 256;
 
 /// Creates the guest pools. The site's chain handles one event at a time, so it has one thread.
-pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
+pub fn pools(config: &Sandbox) -> GuestPools {
     let usual = PoolSettings::default();
     let threads = config.threads.unwrap_or(usual.threads);
-    let pool = |settings| GuestPool::new(settings).map(Arc::new);
+    let pool = |settings| Arc::new(GuestPool::new(settings));
     let site = PoolSettings {
         threads: NonZeroUsize::MIN,
         ..usual
@@ -37,24 +36,24 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
     let policies = pool(PoolSettings {
         threads: POLICY_THREADS,
         ..usual
-    })?;
+    });
     let channels = pool(PoolSettings {
         threads: CHANNELS,
         ..usual
-    })?;
+    });
     // One thread of low priority, so that shadows take no time from the modules that act.
     let shadows = pool(PoolSettings {
         queue: MAX_SHADOW_CALLS,
         priority: Priority::Lowest,
         ..site
-    })?;
-    Ok(GuestPools {
-        site: pool(site)?,
-        tenants: pool(PoolSettings { threads, ..usual })?,
+    });
+    GuestPools {
+        site: pool(site),
+        tenants: pool(PoolSettings { threads, ..usual }),
         policies,
         channels,
         shadows,
-    })
+    }
 }
 
 /// Creates the engine.
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn policies_of_each_hook_run_while_all_other_hooks_are_busy() {
-        let pools = pools(&peal_config::Config::default().sandbox).unwrap();
+        let pools = pools(&peal_config::Config::default().sandbox);
         let (begin, begun) = sync_channel(Hook::ALL.len());
         let waiting: Vec<_> = Hook::ALL
             .iter()

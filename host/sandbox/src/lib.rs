@@ -92,7 +92,7 @@ pub use limit_kind::{CallUsage, LimitKind, LimitSet};
 pub use limits::{Isolation, ModuleLimits};
 pub use module::Module;
 pub use policy::{ChannelCall, ChannelResult, PolicyCall, PolicyResult, Sink};
-pub use pool::{Busy, GuestPool, PoolSettings, Priority};
+pub use pool::{GuestPool, PoolRefusal, PoolSettings, Priority};
 pub use quarantine::{ModuleHealth, OnQuarantine, Quarantined};
 pub use random::Random;
 pub use record::{CallEnd, CallRecord, Recorder, Returned};

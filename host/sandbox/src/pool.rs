@@ -54,22 +54,28 @@ impl Default for PoolSettings {
     }
 }
 
-/// Error of a pool that takes no more jobs at the moment.
+/// Reason for which a pool does not take a job at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("all {threads} guest threads are busy and {queue} jobs are waiting")]
-pub struct Busy {
-    /// Number of threads.
-    pub threads: usize,
-    /// Bound on the jobs that wait.
-    pub queue: usize,
+pub enum PoolRefusal {
+    /// Too many jobs wait.
+    #[error("all {threads} guest threads are busy and {queue} jobs are waiting")]
+    Busy {
+        /// Number of threads.
+        threads: usize,
+        /// Bound on the jobs that wait.
+        queue: usize,
+    },
+    /// The system refuses the first thread.
+    #[error("no guest thread could be started: {0}")]
+    NoThread(io::ErrorKind),
 }
 
 type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// Threads that run chains of guests. Dropping the pool waits until all accepted jobs are done.
 ///
-/// The first thread starts with the pool, so that each accepted job is run. Further ones start when
-/// there are more jobs than threads: a server without modules needs none of them.
+/// Threads start when there are more jobs than threads: a server without modules needs none of them. An idle one of
+/// low priority would do harm, too: on a busy node it takes long to end, and with it the server.
 pub struct GuestPool {
     settings: PoolSettings,
     shared: Arc<SharedJobs>,
@@ -122,14 +128,12 @@ impl SharedJobs {
 }
 
 impl GuestPool {
-    /// Starts the first thread. Returns an error if the system refuses it.
-    pub fn new(settings: PoolSettings) -> io::Result<GuestPool> {
-        let pool = GuestPool {
+    /// Makes a pool without threads.
+    pub fn new(settings: PoolSettings) -> GuestPool {
+        GuestPool {
             settings,
             shared: Arc::default(),
-        };
-        pool.start_thread(&mut pool.shared.lock())?;
-        Ok(pool)
+        }
     }
 
     fn start_thread(&self, state: &mut PoolState) -> io::Result<()> {
@@ -146,24 +150,27 @@ impl GuestPool {
         Ok(())
     }
 
-    /// Queues a job without waiting, or returns an error if too many wait.
-    pub fn try_run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
+    /// Queues a job without waiting, or returns an error if too many wait. An accepted job is run.
+    pub fn try_run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), PoolRefusal> {
         let mut state = self.shared.lock();
         if state.jobs.len() >= self.settings.queue {
-            return Err(Busy {
+            return Err(PoolRefusal::Busy {
                 threads: self.settings.threads.get(),
                 queue: self.settings.queue,
             });
         }
-        state.jobs.push_back(Box::new(job));
         let free = state.threads.len().saturating_sub(state.busy);
-        if state.jobs.len() > free
+        if state.jobs.len() >= free
             && state.threads.len() < self.settings.threads.get()
             && let Err(error) = self.start_thread(&mut state)
         {
-            // The job waits for one of those that run.
             tracing::warn!(%error, threads = state.threads.len(), "guest thread not started");
+            // With threads, the job waits for one of those that run.
+            if state.threads.is_empty() {
+                return Err(PoolRefusal::NoThread(error.kind()));
+            }
         }
+        state.jobs.push_back(Box::new(job));
         let idle = state.idle.pop();
         // The thread needs the lock as soon as it wakes.
         drop(state);
@@ -231,12 +238,12 @@ mod tests {
             threads: NonZeroUsize::new(4).unwrap(),
             ..PoolSettings::default()
         })
-        .unwrap()
     }
 
     #[test]
     fn threads_start_when_jobs_need_them_up_to_the_limit() {
         let pool = pool_of_four();
+        assert!(pool.shared.lock().threads.is_empty());
         let mut ends = Vec::new();
         for threads in [1, 2, 3, 4, 4] {
             let (end, ended) = channel::<()>();

@@ -5,7 +5,7 @@
     clippy::indexing_slicing,
     reason = "a test may fail"
 )]
-use peal_sandbox::{Busy, GuestPool, PoolSettings};
+use peal_sandbox::{GuestPool, PoolRefusal, PoolSettings};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -17,7 +17,6 @@ fn pool(threads: usize, queue: usize) -> GuestPool {
         queue,
         ..PoolSettings::default()
     })
-    .unwrap()
 }
 
 #[test]
@@ -46,7 +45,7 @@ fn pool_is_bounded_and_drains_when_dropped() {
     assert_eq!(pool.try_run(count()), Ok(()));
     assert_eq!(
         pool.try_run(count()),
-        Err(Busy {
+        Err(PoolRefusal::Busy {
             threads: 1,
             queue: 2
         })

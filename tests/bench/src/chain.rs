@@ -105,7 +105,7 @@ impl Chain {
                     threads: NonZeroUsize::MIN,
                     queue: 1,
                     ..PoolSettings::default()
-                })?;
+                });
                 self.repeat(|number| {
                     let start = Instant::now();
                     let event = event(number)?;

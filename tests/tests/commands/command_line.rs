@@ -225,12 +225,13 @@ fn options_of_the_trace_override_its_variable() {
 
 #[needs(prepared)]
 #[test]
-fn without_components_there_is_no_engine() {
+fn without_modules_there_are_no_threads_for_them() {
     // A thread may end before its name is read.
     let names = ["--", "sh", "-c", "cat /proc/$PPID/task/*/comm; true"];
     let plain = run(peal(["run"]).args(names)).expect_status(0).stdout;
     assert!(
-        plain.contains("peal-guest") && !plain.contains("peal-epoch"),
+        plain.contains("peal-accept")
+            && ["peal-guest", "peal-epoch"].map(|name| plain.contains(name)) == [false; 2],
         "{plain}"
     );
     let handled = run(peal(["run", "--handler"]).arg(guest("report")).args(names))
