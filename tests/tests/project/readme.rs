@@ -1,7 +1,10 @@
 //! The commands of README.md, run as they are written.
 use peal_needs::needs;
 use peal_tests::{root, run, run_within};
-use std::{fs, path::Path, process::Command, sync::OnceLock, time::Duration};
+use std::{
+    env, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, sync::OnceLock,
+    time::Duration,
+};
 
 /// Time limit of a block of commands: it may build programs for the first time, and waits while the
 /// other test of this file builds.
@@ -22,13 +25,19 @@ fn blocks() -> Vec<String> {
         .collect()
 }
 
-fn shell(commands: &str, dir: &Path) -> String {
+/// Returns a shell that will run commands in this directory.
+fn shell(commands: &str, dir: &Path) -> Command {
     let mut command = Command::new("bash");
     command
         .args(["-euo", "pipefail", "-c", commands])
         .current_dir(dir);
     command.env("XDG_CACHE_HOME", root().join("target/test-cache"));
-    let done = run_within(LONGEST_BUILD, &mut command).expect_status(0);
+    command
+}
+
+/// Runs a shell to its end, and returns what it has written.
+fn shown(mut shell: Command) -> String {
+    let done = run_within(LONGEST_BUILD, &mut shell).expect_status(0);
     done.stdout + &done.stderr
 }
 
@@ -43,7 +52,7 @@ fn readme_begins_with_two_commands_and_ci_runs_the_test_one() {
 /// Returns the transcript of the demo, which runs once.
 fn demo() -> &'static str {
     static SHOWN: OnceLock<String> = OnceLock::new();
-    SHOWN.get_or_init(|| shell(&blocks()[0], &root()))
+    SHOWN.get_or_init(|| shown(shell(&blocks()[0], &root())))
 }
 
 #[test]
@@ -98,6 +107,23 @@ fn demo_shows_how_mpi_jobs_end_as_handlers_decide() {
     );
 }
 
+/// Directory with a `cargo` that runs the `xtask` of this repository in another one, and does else what `cargo` does.
+///
+/// Cargo names compiled crates by their paths in the workspace. An `xtask` that it compiled in a copy would replace this
+/// repository's, and whatever is built afterwards would be compiled once more.
+fn cargo_with_this_xtask() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = xtask ] || exec {cargo:?} \"$@\"\nshift\nCARGO_MANIFEST_DIR=$PWD/xtask exec {xtask:?} \"$@\"\n",
+        cargo = env!("CARGO"),
+        xtask = root().join("target/debug/xtask"),
+    );
+    let program = dir.path().join("cargo");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
 /// The commands run in a copy of the sources, so that the handler is not left in the repository.
 /// The build results are shared.
 #[needs(git)]
@@ -127,8 +153,13 @@ fn first_handler_is_built_and_answers_as_in_the_text() {
     }
     let blocks = blocks();
     assert_eq!(blocks.len(), 4, "a new block of commands needs a test");
-    shell(&blocks[2], copy.path());
-    let shown = shell(&blocks[3], copy.path());
+    let cargo = cargo_with_this_xtask();
+    let mut path = vec![cargo.path().to_owned()];
+    path.extend(env::split_paths(&env::var_os("PATH").unwrap()));
+    let mut builds = shell(&blocks[2], copy.path());
+    builds.env("PATH", env::join_paths(path).unwrap());
+    shown(builds);
+    let shown = shown(shell(&blocks[3], copy.path()));
     assert!(shown.contains("capabilities   none"), "{shown}");
     for line in [
         "first answers PMIX_EVENT_NO_ACTION_TAKEN (-331), first.greeting=\"well done, rank 0\"",
