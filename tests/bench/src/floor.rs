@@ -1,18 +1,24 @@
 //! Lower bound of a server's work for procs on its node: it receives a message of each that sends one, and
-//! sends one to each, over TCP and without anything else.
+//! sends one to each that waits for one, over TCP and without anything else.
 use crate::relay::connection;
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 use std::{
-    io::{self, Read, Write},
+    io::{self, BufReader, Read, Write},
     net::TcpStream,
     sync::{Arc, Barrier},
     thread,
     time::{Duration, Instant},
 };
 
-/// Message as long as those of a fence without data.
-const MESSAGE: [u8; 96] = [0; 96];
+/// Length of the messages of a fence without data, and of others that name no procs.
+const SHORT: usize = 96;
+
+/// Bytes by which a name of a proc makes a message of a group longer.
+const NAMED_PROC: usize = 32;
+
+/// Line that a client logs.
+const LINE: &str = "a line of usual length that a proc of a job writes while it runs\n";
 
 /// Arguments of `peal-bench floor`.
 #[derive(clap::Args)]
@@ -34,54 +40,132 @@ enum Work {
     Fence,
     /// The first proc sends one message, and each receives one
     Event,
+    /// Each proc sends one message that names all, and receives one; then the same once more
+    Group,
+    /// Each proc sends a line, which the server writes to its standard error, and receives an answer
+    Log,
+    /// Each proc sends messages without an answer
+    Beats,
 }
 
-impl Work {
-    fn sends(self, proc: u32) -> bool {
-        self == Work::Fence || proc == 0
+/// Messages of procs to the server, and of the server to procs.
+#[derive(Clone, Copy)]
+struct Exchange {
+    /// Name of its time in the output.
+    name: &'static str,
+    senders: Participants,
+    /// Length of a message to the server.
+    sent: usize,
+    receivers: Participants,
+    /// Length of a message to a proc.
+    received: usize,
+}
+
+/// Procs that send or receive a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Participants {
+    All,
+    First,
+    Nobody,
+}
+
+impl Participants {
+    fn include(self, proc: u32) -> bool {
+        match self {
+            Participants::All => true,
+            Participants::First => proc == 0,
+            Participants::Nobody => false,
+        }
     }
 }
 
-/// Times at the start of the measured repetitions.
-struct Start {
-    at: Instant,
-    used: Duration,
+impl Work {
+    /// Returns the messages of a repetition, for this number of procs.
+    fn exchanges(self, procs: u32) -> Vec<Exchange> {
+        use Participants::{All, First, Nobody};
+        let short = |senders, receivers| Exchange {
+            name: "us",
+            senders,
+            sent: SHORT,
+            receivers,
+            received: SHORT,
+        };
+        let names = SHORT + NAMED_PROC * procs as usize;
+        let group = |name| Exchange {
+            name,
+            sent: names,
+            received: names,
+            ..short(All, All)
+        };
+        match self {
+            Work::Fence => vec![short(All, All)],
+            Work::Event => vec![short(First, All)],
+            Work::Group => vec![group("construct_us"), group("destruct_us")],
+            Work::Log => vec![short(All, All)],
+            Work::Beats => vec![short(All, Nobody)],
+        }
+    }
+}
+
+/// Server's end of a connection. It reads as much as there is.
+type ServerEnd = BufReader<TcpStream>;
+
+/// Times since the start of the measured repetitions.
+struct Measured {
+    began: Instant,
+    used_before: Duration,
+    /// Time of each exchange in all repetitions.
+    exchanges: Vec<Duration>,
+}
+
+impl Measured {
+    fn start(exchanges: usize) -> Measured {
+        Measured {
+            began: Instant::now(),
+            used_before: used(),
+            exchanges: vec![Duration::ZERO; exchanges],
+        }
+    }
 }
 
 impl Floor {
-    /// Prints the mean time of a repetition, and the processor time of the server in it.
+    /// Prints the mean time of each exchange, the processor time of the server in a repetition, and the number of
+    /// repetitions in a second.
     pub fn run(&self) -> Result<()> {
         let procs = (0..self.procs)
             .map(|_| connection())
             .collect::<Result<Vec<_>>>()?;
-        let (clients, mut server): (Vec<_>, Vec<_>) = procs.into_iter().unzip();
+        let exchanges = self.work.exchanges(self.procs);
         let barrier = Arc::new(Barrier::new(self.procs as usize));
-        for (proc, client) in (0..).zip(clients) {
-            let (work, barrier) = (self.work, barrier.clone());
-            thread::spawn(move || take_part(client, proc, work, &barrier));
+        let mut server = Vec::new();
+        for (proc, (client, end)) in (0..).zip(procs) {
+            server.push(BufReader::with_capacity(1 << 16, end));
+            let (exchanges, barrier) = (exchanges.clone(), barrier.clone());
+            thread::spawn(move || take_part(client, proc, &exchanges, &barrier));
         }
-        let senders = (0..self.procs).filter(|proc| self.work.sends(*proc));
-        let senders = senders.count();
-        let mut start = Start::now();
+        let mut measured = Measured::start(exchanges.len());
         for repetition in 0..self.warm + self.count {
             if repetition == self.warm {
-                start = Start::now();
+                measured = Measured::start(exchanges.len());
             }
-            serve(&mut server, senders)?;
+            for (exchange, time) in exchanges.iter().zip(&mut measured.exchanges) {
+                let start = Instant::now();
+                serve(&mut server, exchange)?;
+                if self.work == Work::Log {
+                    io::stderr().write_all(LINE.as_bytes())?;
+                }
+                *time += start.elapsed();
+            }
         }
         let mean = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(self.count);
-        println!("us {:.3}", mean(start.at.elapsed()));
-        println!("cpu_us {:.3}", mean(used().saturating_sub(start.used)));
-        Ok(())
-    }
-}
-
-impl Start {
-    fn now() -> Start {
-        Start {
-            at: Instant::now(),
-            used: used(),
+        for (exchange, time) in exchanges.iter().zip(&measured.exchanges) {
+            println!("{} {:.3}", exchange.name, mean(*time));
         }
+        let used = used().saturating_sub(measured.used_before);
+        println!("cpu_us {:.3}", mean(used));
+        let seconds = measured.began.elapsed().as_secs_f64();
+        println!("per_s {:.1}", f64::from(self.count) / seconds);
+        Ok(())
     }
 }
 
@@ -90,30 +174,50 @@ fn used() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// Receives a message of each sender, and sends one to each proc.
-fn serve(procs: &mut [TcpStream], senders: usize) -> io::Result<()> {
-    let mut message = MESSAGE;
-    for proc in procs.iter_mut().take(senders) {
-        proc.read_exact(&mut message)?;
+/// Receives a message of each sender, and sends one to each receiver.
+fn serve(procs: &mut [ServerEnd], exchange: &Exchange) -> io::Result<()> {
+    let mut message = vec![0; exchange.sent.max(exchange.received)];
+    let (sent, received) = (exchange.sent, exchange.received);
+    for (number, proc) in (0..).zip(procs.iter_mut()) {
+        if exchange.senders.include(number) {
+            proc.read_exact(message.get_mut(..sent).unwrap_or_default())?;
+        }
     }
-    procs
-        .iter_mut()
-        .try_for_each(|proc| proc.write_all(&MESSAGE))
+    for (number, proc) in (0..).zip(procs.iter_mut()) {
+        if exchange.receivers.include(number) {
+            let message = message.get(..received).unwrap_or_default();
+            proc.get_mut().write_all(message)?;
+        }
+    }
+    Ok(())
 }
 
 /// Does the part of a proc until the server has closed the connection.
-fn take_part(mut server: TcpStream, proc: u32, work: Work, barrier: &Barrier) {
-    let mut message = MESSAGE;
+fn take_part(mut server: TcpStream, proc: u32, exchanges: &[Exchange], barrier: &Barrier) {
+    let longest = exchanges
+        .iter()
+        .map(|exchange| exchange.sent.max(exchange.received));
+    let mut message = vec![0; longest.max().unwrap_or_default()];
     loop {
-        if work.sends(proc) && server.write_all(&MESSAGE).is_err() {
-            return;
-        }
-        if server.read_exact(&mut message).is_err() {
-            return;
-        }
-        if work == Work::Event {
-            // The next event follows when all have this one.
-            barrier.wait();
+        for exchange in exchanges {
+            if exchange.senders.include(proc)
+                && server
+                    .write_all(message.get(..exchange.sent).unwrap_or_default())
+                    .is_err()
+            {
+                return;
+            }
+            if exchange.receivers.include(proc)
+                && server
+                    .read_exact(message.get_mut(..exchange.received).unwrap_or_default())
+                    .is_err()
+            {
+                return;
+            }
+            if exchange.senders == Participants::First {
+                // The next event follows when all have this one.
+                barrier.wait();
+            }
         }
     }
 }

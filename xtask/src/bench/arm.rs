@@ -53,7 +53,11 @@ pub enum MeasuredWork {
     /// Several jobs that measure by turns.
     Turns(Vec<JobMeasurement>),
     /// Messages through three threads that do nothing else.
-    Relay { count: u32, warm: u32 },
+    Relay {
+        way: RelayWay,
+        count: u32,
+        warm: u32,
+    },
     /// Messages of procs to a thread that answers each and does nothing else.
     Floor {
         work: FloorWork,
@@ -127,6 +131,12 @@ pub enum FloorWork {
     Fence,
     /// Event to all.
     Event,
+    /// Group of all, formed and destructed.
+    Group,
+    /// Line that is logged.
+    Log,
+    /// Heartbeat.
+    Beats,
 }
 
 impl FloorWork {
@@ -135,6 +145,31 @@ impl FloorWork {
         match self {
             FloorWork::Fence => "fence",
             FloorWork::Event => "event",
+            FloorWork::Group => "group",
+            FloorWork::Log => "log",
+            FloorWork::Beats => "beats",
+        }
+    }
+}
+
+/// Way of messages through a relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RelayWay {
+    /// To the target, one after the other.
+    There,
+    /// To the target and back, one after the other.
+    Back,
+    /// To the target, as many as possible.
+    Flood,
+}
+
+impl RelayWay {
+    /// Returns the name, as the measuring program has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RelayWay::There => "there",
+            RelayWay::Back => "back",
+            RelayWay::Flood => "flood",
         }
     }
 }
@@ -265,9 +300,10 @@ impl Arm {
                 count,
             } => return launchers::measure(programs, *launcher, *job, *count),
             MeasuredWork::Nodes(jobs) => return nodes::measure(programs, jobs),
-            MeasuredWork::Relay { count, warm } => {
+            MeasuredWork::Relay { way, count, warm } => {
                 let mut command = Command::new(&programs.bench);
-                command.args(["relay", &count.to_string(), &warm.to_string()]);
+                command.args(["relay", way.name()]);
+                command.args([count, warm].map(u32::to_string));
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
             MeasuredWork::Floor {

@@ -15,6 +15,8 @@ pub enum Launcher {
     Peal,
     /// Launcher of the release itself.
     ItsOwn,
+    /// None: each rank is an MPI job of its own. Any launcher's ranks take at least this long.
+    Nobody,
 }
 
 impl Launcher {
@@ -23,9 +25,14 @@ impl Launcher {
         match self {
             Launcher::Peal => "peal",
             Launcher::ItsOwn => release.launcher(),
+            Launcher::Nobody => "floor",
         }
     }
 }
+
+/// Runs a command as often as its first argument says, all at the same time.
+const ALONE: &str =
+    r#"count=$1; shift; while [ "$count" -gt 0 ]; do "$@" & count=$((count - 1)); done; wait"#;
 
 /// Measures the mean time of this number of starts, one after the other.
 pub fn time(
@@ -60,6 +67,14 @@ fn start(programs: &Programs, launcher: Launcher, release: Release, procs: u32) 
             peal
         }
         Launcher::ItsOwn => release.launch(&programs.test_servers, procs),
+        Launcher::Nobody => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", ALONE, "sh", &procs.to_string()]);
+            // Else each would start a daemon of its release.
+            shell.env("OMPI_MCA_ess_singleton_isolated", "1");
+            release.set_libraries(&programs.test_servers, &mut shell);
+            shell
+        }
     };
     command.arg(program).arg("hello");
     let output = launch::finish(command, &Scratch::new()?)?;

@@ -1,8 +1,8 @@
 //! Fences and groups of all procs of a job.
-use super::{C, Floor, Plan, ResultBound, collective_turn, metric};
+use super::{BOTH_CLIENTS, C, Floor, Plan, ResultBound, collective_turn, metric};
 use crate::bench::{
     Group,
-    arm::{FloorWork, Hosts, Side},
+    arm::{Hosts, Side},
 };
 
 impl Plan {
@@ -20,12 +20,10 @@ impl Plan {
                 "us",
                 [ResultBound::RatioAtMost(1.0), ResultBound::Nothing],
             );
-            let floor = Floor {
-                work: FloorWork::Fence,
-                procs,
-                repeat: (10_000 / procs, 10),
-            };
-            self.server_time(Group::Fence, &format!("{procs} procs"), &name, Some(floor));
+            let what = format!("{procs} procs");
+            self.server_time(Group::Fence, &what, &name, Some(Floor::fence(procs)));
+            let what = format!("{what}, ");
+            self.beside_floor(Group::Fence, &what, &name, "us", &BOTH_CLIENTS);
         }
     }
 
@@ -35,9 +33,8 @@ impl Plan {
                 let name = format!("{mode}.{procs}");
                 let (sides, job) = ([Side::Peal, Side::C], (procs, mode, Hosts::Nothing));
                 self.by_turns(&name, &sides, job, collective_turn(procs));
-                for (what, metric_name) in
-                    [("construct", "construct_us"), ("destruct", "destruct_us")]
-                {
+                let times = [("construct", "construct_us"), ("destruct", "destruct_us")];
+                for (what, metric_name) in times {
                     let what =
                         format!("{what} {with} a context id, {procs} procs, libpmix clients");
                     let ours = format!("{name}.peal");
@@ -54,7 +51,11 @@ impl Plan {
                     );
                 }
                 let what = format!("construct and destruct {with} a context id, {procs} procs");
-                self.server_time(Group::Groups, &what, &name, None);
+                self.server_time(Group::Groups, &what, &name, Some(Floor::group(procs)));
+                for (what, metric_name) in times {
+                    let what = format!("{what} {with} a context id, {procs} procs, ");
+                    self.beside_floor(Group::Groups, &what, &name, metric_name, &[Side::Peal]);
+                }
             }
         }
     }

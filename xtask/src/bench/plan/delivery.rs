@@ -1,8 +1,8 @@
 //! Events between clients: alone, in floods, beside other load, and to many.
-use super::{A_THIRD, C, C_NO_DELAY, Floor, Plan, ResultBound, metric};
+use super::{A_THIRD, BOTH_CLIENTS, C, C_NO_DELAY, Floor, Plan, ResultBound, metric};
 use crate::bench::{
     Group,
-    arm::{FloorWork, Hosts, JobMeasurement, MeasuredWork, Side},
+    arm::{FloorWork, Hosts, JobMeasurement, MeasuredWork, RelayWay, Side},
 };
 
 impl Plan {
@@ -18,25 +18,8 @@ impl Plan {
             ResultBound::RatioAtMost(A_THIRD),
         ];
         self.against_c(Group::Latency, "one way, ", "latency", "us", musts);
-        self.arm(
-            "latency.relay".to_owned(),
-            MeasuredWork::Relay {
-                count: self.size.of(2000),
-                warm: self.size.of(600),
-            },
-        );
-        for (side, clients) in [(Side::Peal, "libpmix"), (Side::PealClient, "Peal's")] {
-            let ours = metric(&format!("latency.{}", side.name()), "us");
-            let relay = ("a bare relay", metric("latency.relay", "us"));
-            self.row(
-                Group::Latency,
-                format!("one way, {clients} clients"),
-                ours,
-                relay,
-                "us",
-                ResultBound::Nothing,
-            );
-        }
+        self.relay("latency", RelayWay::There, (2000, 600));
+        self.beside_floor(Group::Latency, "one way, ", "latency", "us", &BOTH_CLIENTS);
     }
 
     pub(super) fn pingpong(&mut self) {
@@ -62,6 +45,9 @@ impl Plan {
                 ResultBound::Nothing,
             );
         }
+        self.relay("pingpong", RelayWay::Back, (2000, 600));
+        let what = "there and back, ";
+        self.beside_floor(Group::Pingpong, what, "pingpong", "us", &BOTH_CLIENTS);
     }
 
     pub(super) fn flood(&mut self) {
@@ -80,6 +66,8 @@ impl Plan {
                 "per_s",
                 [ResultBound::RatioAtLeast(1.0), ResultBound::Nothing],
             );
+            self.relay(&name, RelayWay::Flood, (10_000, 0));
+            self.beside_floor(Group::Flood, how, &name, "per_s", &BOTH_CLIENTS);
             for side in [Side::Peal, Side::PealClient] {
                 let ours = metric(&format!("{name}.{}", side.name()), "lost");
                 let clients = if side == Side::Peal {
@@ -216,6 +204,8 @@ impl Plan {
             };
             let what = format!("to all of {receivers}");
             self.server_time(Group::Fanout, &what, &name, Some(floor));
+            let what = format!("{what}, ");
+            self.beside_floor(Group::Fanout, &what, &name, "us", &BOTH_CLIENTS);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Rows of Peal as the C library: the same C program on Peal's `libpmix` and server, and on the C
 //! library's.
 use super::{
-    C, C_NO_DELAY, Group, Hosts, JobMeasurement, MeasuredWork, Plan, ResultBound, Side,
-    collective_turn, metric,
+    C, C_NO_DELAY, FLOOR, Floor, FloorWork, Group, Hosts, JobMeasurement, MeasuredWork, Plan,
+    RelayWay, ResultBound, Side, collective_turn, metric,
 };
 
 /// Both sides of each row.
@@ -73,11 +73,31 @@ impl Plan {
         );
     }
 
+    /// Adds a row beside the floor, whose arm has been added.
+    fn library_beside_floor(
+        &mut self,
+        description: impl Into<String>,
+        name: &str,
+        value: &'static str,
+        unit: &'static str,
+    ) {
+        self.row(
+            Group::Libpmix,
+            description,
+            metric(&format!("{name}.{}", Side::PealLibrary.name()), value),
+            (FLOOR, metric(&format!("{name}.floor"), value)),
+            unit,
+            ResultBound::Nothing,
+        );
+    }
+
     fn library_events(&mut self) {
         // In each turn the C library's cache of events is full before the measurement begins.
         let name = "libpmix.latency";
         self.by_turns(name, &SIDES, (2, "fan", Hosts::Nothing), (300, 600));
         self.library_time("event, one way", name, ResultBound::RatioAtMost(0.7));
+        self.relay(name, RelayWay::There, (2000, 600));
+        self.library_beside_floor("event, one way", name, "us", "us");
 
         let name = "libpmix.pingpong";
         let sides = [Side::PealLibrary, Side::CNoDelay];
@@ -90,16 +110,22 @@ impl Plan {
             unit: "us",
             must: ResultBound::RatioAtMost(0.7),
         });
+        self.relay(name, RelayWay::Back, (2000, 600));
+        self.library_beside_floor("event, there and back", name, "us", "us");
 
         let receivers = 64;
         let name = "libpmix.fanout";
         let job = (receivers + 1, "fan", Hosts::Nothing);
         self.by_turns(name, &SIDES, job, (30, 10));
-        self.library_time(
-            format!("event, to all of {receivers}"),
-            name,
-            ResultBound::RatioAtMost(0.7),
-        );
+        let description = format!("event, to all of {receivers}");
+        self.library_time(description.clone(), name, ResultBound::RatioAtMost(0.7));
+        let floor = Floor {
+            work: FloorWork::Event,
+            procs: receivers + 1,
+            repeat: (1000, 10),
+        };
+        self.floor(name, floor);
+        self.library_beside_floor(description, name, "us", "us");
     }
 
     fn library_rates(&mut self) {
@@ -127,7 +153,10 @@ impl Plan {
             ),
         ] {
             self.jobs(name, &SIDES, (2, mode, window), (10_000, 0));
-            self.library_rate(&format!("events, {how}"), name, must);
+            let description = format!("events, {how}");
+            self.library_rate(&description, name, must);
+            self.relay(name, RelayWay::Flood, (10_000, 0));
+            self.library_beside_floor(description, name, "per_s", "/s");
             self.library_row(LibraryRow {
                 description: format!("lost events, {how}"),
                 measurement: name,
@@ -151,15 +180,16 @@ impl Plan {
             let name = format!("libpmix.log.{}", side.name());
             self.arm(name, MeasuredWork::Job(job));
         }
-        self.library_rate(
-            "blocking log requests to stderr",
-            "libpmix.log",
-            ResultBound::RatioAtLeast(2.0),
-        );
+        let (name, description) = ("libpmix.log", "blocking log requests to stderr");
+        self.library_rate(description, name, ResultBound::RatioAtLeast(2.0));
+        self.one_proc_floor(name, FloorWork::Log, (5000, 500));
+        self.library_beside_floor(description, name, "per_s", "/s");
 
         let name = "libpmix.beats";
         self.jobs(name, &SIDES, (1, "beats", 0), (50_000, 5000));
         self.library_rate("heartbeats", name, ResultBound::RatioAtLeast(2.0));
+        self.one_proc_floor(name, FloorWork::Beats, (50_000, 5000));
+        self.library_beside_floor("heartbeats", name, "per_s", "/s");
     }
 
     fn library_collectives(&mut self) {
@@ -168,25 +198,30 @@ impl Plan {
             let job = (procs, "fence", Hosts::Nothing);
             self.by_turns(&name, &SIDES, job, collective_turn(procs));
             let description = format!("fence, {procs} procs");
-            self.library_time(description, &name, ResultBound::RatioAtMost(0.7));
+            self.library_time(description.clone(), &name, ResultBound::RatioAtMost(0.7));
+            self.floor(&name, Floor::fence(procs));
+            self.library_beside_floor(description, &name, "us", "us");
         }
         for procs in [2, 8, 32, 64] {
             for (mode, with) in [("group", "without"), ("groupid", "with")] {
                 let name = format!("libpmix.{mode}.{procs}");
                 let job = (procs, mode, Hosts::Nothing);
                 self.by_turns(&name, &SIDES, job, collective_turn(procs));
+                self.floor(&name, Floor::group(procs));
                 for (call, value, must) in [
                     ("construct", "construct_us", ResultBound::RatioAtMost(0.7)),
                     ("destruct", "destruct_us", ResultBound::Nothing),
                 ] {
+                    let description = format!("group {call} {with} a context id, {procs} procs");
                     self.library_row(LibraryRow {
-                        description: format!("group {call} {with} a context id, {procs} procs"),
+                        description: description.clone(),
                         measurement: &name,
                         peer: Side::C,
                         value,
                         unit: "us",
                         must,
                     });
+                    self.library_beside_floor(description, &name, value, "us");
                 }
             }
         }

@@ -15,7 +15,7 @@ mod start;
 
 use super::{
     Group,
-    arm::{Arm, FloorWork, Hosts, JobMeasurement, MeasuredWork, Side},
+    arm::{Arm, FloorWork, Hosts, JobMeasurement, MeasuredWork, RelayWay, Side},
     instructions::CountedWork,
     programs::Programs,
 };
@@ -180,6 +180,7 @@ pub enum ResultBound {
 
 const C: &str = "libpmix";
 const FLOOR: &str = "the floor";
+const BOTH_CLIENTS: [Side; 2] = [Side::Peal, Side::PealClient];
 const C_NO_DELAY: &str = "libpmix, no delay";
 const BARE: &str = "wasmtime";
 const A_THIRD: f64 = 1.0 / 3.0;
@@ -196,6 +197,26 @@ struct Floor {
     procs: u32,
     /// Number of repetitions, and of those before.
     repeat: (u32, u32),
+}
+
+impl Floor {
+    /// Returns that of fences of these procs.
+    fn fence(procs: u32) -> Floor {
+        Floor::of_all(FloorWork::Fence, procs)
+    }
+
+    /// Returns that of groups of these procs.
+    fn group(procs: u32) -> Floor {
+        Floor::of_all(FloorWork::Group, procs)
+    }
+
+    fn of_all(work: FloorWork, procs: u32) -> Floor {
+        Floor {
+            work,
+            procs,
+            repeat: (10_000 / procs, 10),
+        }
+    }
 }
 
 /// Number of turns of each job in a session.
@@ -379,26 +400,77 @@ impl Plan {
         let ours = || used(Side::Peal.name());
         let peer = (C, used(Side::C.name()));
         self.row(group, what.clone(), ours(), peer, "us", HALF);
-        let Some(Floor {
-            work,
-            procs,
-            repeat,
-        }) = floor
-        else {
-            return;
-        };
-        let (count, warm) = repeat;
+        if let Some(floor) = floor {
+            self.floor(name, floor);
+            let peer = (FLOOR, used("floor"));
+            self.row(group, what, ours(), peer, "us", NEAR_FLOOR);
+        }
+    }
+
+    /// Adds the arm of a floor. Its name is that of the measurement followed by `.floor`.
+    fn floor(&mut self, name: &str, floor: Floor) {
+        let (count, warm) = floor.repeat;
         self.arm(
             format!("{name}.floor"),
             MeasuredWork::Floor {
-                work,
-                procs,
+                work: floor.work,
+                procs: floor.procs,
                 count: self.size.of(count),
                 warm,
             },
         );
-        let peer = (FLOOR, used("floor"));
-        self.row(group, what, ours(), peer, "us", NEAR_FLOOR);
+    }
+
+    /// Adds the arm of the floor of work of one proc.
+    fn one_proc_floor(&mut self, name: &str, work: FloorWork, repeat: (u32, u32)) {
+        self.floor(
+            name,
+            Floor {
+                work,
+                procs: 1,
+                repeat,
+            },
+        );
+    }
+
+    /// Adds an arm of messages through a bare relay. Its name is that of the measurement followed by `.floor`.
+    fn relay(&mut self, name: &str, way: RelayWay, (count, warm): (u32, u32)) {
+        self.arm(
+            format!("{name}.floor"),
+            MeasuredWork::Relay {
+                way,
+                count: self.size.of(count),
+                warm: self.size.of(warm),
+            },
+        );
+    }
+
+    /// Adds rows that compare the time or rate of clients of the C library and of Peal with that of the floor. They
+    /// have no bound: the time of the clients themselves is in them.
+    fn beside_floor(
+        &mut self,
+        group: Group,
+        what: &str,
+        name: &str,
+        metric_name: &'static str,
+        sides: &[Side],
+    ) {
+        let unit = if metric_name == "per_s" { "/s" } else { "us" };
+        for side in sides {
+            let clients = if side.is_without_c() {
+                "Peal's"
+            } else {
+                "libpmix"
+            };
+            self.row(
+                group,
+                format!("{what}{clients} clients"),
+                metric(&format!("{name}.{}", side.name()), metric_name),
+                (FLOOR, metric(&format!("{name}.floor"), metric_name)),
+                unit,
+                ResultBound::Nothing,
+            );
+        }
     }
 
     fn row(

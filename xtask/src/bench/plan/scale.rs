@@ -79,7 +79,8 @@ impl CommonWork {
         match self {
             CommonWork::Fence => Some(FloorWork::Fence),
             CommonWork::Event => Some(FloorWork::Event),
-            CommonWork::Group | CommonWork::Table => None,
+            CommonWork::Group => Some(FloorWork::Group),
+            CommonWork::Table => None,
         }
     }
 
@@ -182,7 +183,12 @@ impl Plan {
                     repeat,
                 });
                 let what = format!("{what}, {procs} procs");
+                let has_floor = floor.is_some();
                 self.server_time(Group::Scale, &what, &job(procs), floor);
+                for (name, part) in work.times().iter().filter(|_| has_floor) {
+                    let what = format!("{}{part}, {procs} procs, ", work.description());
+                    self.beside_floor(Group::Scale, &what, &job(procs), name, &[Side::Peal]);
+                }
             }
             // Without a bound: that of the floor grows by a third and more, with what caches no longer hold.
             self.row(

@@ -2,7 +2,7 @@
 use super::{C, Plan, ResultBound, metric};
 use crate::bench::{
     Group,
-    arm::{Hosts, JobMeasurement, MeasuredWork, Side},
+    arm::{FloorWork, Hosts, JobMeasurement, MeasuredWork, Side},
     instructions::CountedWork,
     observed::Observer,
 };
@@ -110,6 +110,9 @@ impl Plan {
             "/s",
             ResultBound::RatioAtLeast(1.0),
         );
+        self.one_proc_floor("log", FloorWork::Log, (5000, 500));
+        let what = "blocking requests to stderr, ";
+        self.beside_floor(Group::Log, what, "log", "per_s", &[Side::Peal]);
     }
 
     pub(super) fn monitor(&mut self) {
@@ -130,6 +133,9 @@ impl Plan {
             "/s",
             must,
         );
+        self.one_proc_floor("beats", FloorWork::Beats, (50_000, 5000));
+        let what = "heartbeats of one client, ";
+        self.beside_floor(Group::Monitor, what, "beats", "per_s", &[Side::Peal]);
         self.jobs("pulse", &[Side::Peal, Side::C], (500, "pulse", 0), (20, 0));
         let ours = metric("pulse.peal", "cpu");
         let peer = (C, metric("pulse.c", "cpu"));

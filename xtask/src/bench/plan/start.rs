@@ -1,18 +1,28 @@
 //! Starts of programs, beside the launchers of Open MPI.
-use super::{LeftOut, Plan, ResultBound, metric};
+use super::{FLOOR, LeftOut, NEAR_FLOOR, Plan, ResultBound, metric};
 use crate::bench::{Group, arm::MeasuredWork, start::Launcher};
 use crate::mpi::Release;
+
+/// Numbers of ranks.
+const PROCS: [u32; 2] = [4, 32];
 
 impl Plan {
     pub(super) fn start(&mut self, release: Release, here: &[Release]) {
         if !here.contains(&release) {
             return self.left_out.push(LeftOut::Release(release));
         }
-        let procs = 4;
-        let count = self.size.of(10);
-        let name =
-            |launcher: Launcher| format!("start.{}.{}", release.number(), launcher.name(release));
-        for launcher in [Launcher::Peal, Launcher::ItsOwn] {
+        for procs in PROCS {
+            // A start of many takes seconds.
+            self.start_of(release, procs, self.size.of(40 / procs).max(1));
+        }
+    }
+
+    fn start_of(&mut self, release: Release, procs: u32, count: u32) {
+        let name = |launcher: Launcher| {
+            let launcher = launcher.name(release);
+            format!("start.{}.{procs}.{launcher}", release.number())
+        };
+        for launcher in [Launcher::Peal, Launcher::ItsOwn, Launcher::Nobody] {
             self.arm(
                 name(launcher),
                 MeasuredWork::Start {
@@ -23,21 +33,18 @@ impl Plan {
                 },
             );
         }
-        let ours = metric(&name(Launcher::Peal), "ms");
-        let peer = metric(&name(Launcher::ItsOwn), "ms");
+        let ours = || metric(&name(Launcher::Peal), "ms");
         let what = format!("hello of {procs} ranks, {}", release.name());
-        // The goal is half of the peer's time. Ranks of 5.0 alone need more than that of the processors.
-        let bound = match release {
-            Release::Four => 0.5,
-            Release::Five => 1.0,
-        };
-        self.row(
-            Group::Start,
-            what,
-            ours,
-            (release.launcher(), peer),
-            "ms",
-            ResultBound::RatioAtMost(bound),
-        );
+        for (who, launcher, must) in [
+            (
+                release.launcher(),
+                Launcher::ItsOwn,
+                ResultBound::RatioAtMost(0.5),
+            ),
+            (FLOOR, Launcher::Nobody, NEAR_FLOOR),
+        ] {
+            let peer = (who, metric(&name(launcher), "ms"));
+            self.row(Group::Start, what.clone(), ours(), peer, "ms", must);
+        }
     }
 }
