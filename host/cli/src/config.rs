@@ -373,6 +373,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         frame_timeout: server.frame_timeout,
         max_refusal_delay: server.max_refusal_delay,
         max_busy_percent: server.max_busy_percent,
+        spin_time: server.spin_time,
         handshake_timeout: server.handshake_timeout,
         max_outbox_messages: server.max_outbox_messages,
         outbox: OutboxLimits {

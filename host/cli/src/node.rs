@@ -117,7 +117,7 @@ impl Ground {
             helper
                 .report_refusals(move |refused| audit.refuse(audit_trail::refused_call(&refused)));
         }
-        let pools = peal_modules::pools(&config.sandbox);
+        let pools = peal_modules::pools(config);
         // From here on notices pass the recorder, which must not miss the start of a job.
         let (recorder, notices) = match &store {
             Some(store) => {

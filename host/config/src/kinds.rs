@@ -172,41 +172,48 @@ numbers! {
         |number: NonZeroUsize| i64::try_from(number.get()).ok();
 }
 
-/// Time in milliseconds, between two bounds.
-pub(crate) struct Millis(pub(crate) u64, pub(crate) u64);
+/// Defines kinds of times, each with the conversions of its unit.
+macro_rules! times {
+    ($($(#[$doc:meta])+ $Kind:ident: $from:path, $to:path, $unit:literal;)+) => { $(
+        $(#[$doc])+
+        pub(crate) struct $Kind(pub(crate) u64, pub(crate) u64);
 
-impl ValueKind<Duration> for Millis {
-    fn read(
-        &self,
-        value: &Spanned<DeValue<'_>>,
-        reading: &mut DocumentParser<'_>,
-    ) -> Option<Duration> {
-        let time = Number(self.0, self.1)
-            .read_u64(value)
-            .map(Duration::from_millis);
-        if time.is_none() {
-            reading.refuse(value, &self.accepted_values());
+        impl ValueKind<Duration> for $Kind {
+            fn read(
+                &self,
+                value: &Spanned<DeValue<'_>>,
+                reading: &mut DocumentParser<'_>,
+            ) -> Option<Duration> {
+                let time = Number(self.0, self.1).read_u64(value).map($from);
+                if time.is_none() {
+                    reading.refuse(value, &self.accepted_values());
+                }
+                time
+            }
+
+            fn write(&self, value: &Duration) -> Option<Value> {
+                i64::try_from($to(value)).ok().map(Value::Integer)
+            }
+
+            fn accepted_values(&self) -> String {
+                format!("a whole number of {} from {} to {}", $unit, self.0, self.1)
+            }
+
+            fn shape(&self) -> ValueShape {
+                ValueShape::Number {
+                    from: self.0,
+                    to: self.1,
+                }
+            }
         }
-        time
-    }
+    )+ };
+}
 
-    fn write(&self, value: &Duration) -> Option<Value> {
-        i64::try_from(value.as_millis()).ok().map(Value::Integer)
-    }
-
-    fn accepted_values(&self) -> String {
-        format!(
-            "a whole number of milliseconds from {} to {}",
-            self.0, self.1
-        )
-    }
-
-    fn shape(&self) -> ValueShape {
-        ValueShape::Number {
-            from: self.0,
-            to: self.1,
-        }
-    }
+times! {
+    /// Time in milliseconds, between two bounds.
+    Millis: Duration::from_millis, Duration::as_millis, "milliseconds";
+    /// Time in microseconds, between two bounds.
+    Micros: Duration::from_micros, Duration::as_micros, "microseconds";
 }
 
 /// Boolean.

@@ -7,8 +7,8 @@ use crate::{
     cluster::{ClusterNameKind, NatsAddress, NatsAddressKind, NodeNameKind},
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
-        ChannelOrder, FilePath, KeywordKind, ListenAddress, Millis, Number, Switch, TraceFilter,
-        UnixGroupName, UnixUserName, Unset,
+        ChannelOrder, FilePath, KeywordKind, ListenAddress, Micros, Millis, Number, Switch,
+        TraceFilter, UnixGroupName, UnixUserName, Unset,
     },
     module_kinds::{CapabilityKind, InfoKey, List},
     signing::{SignerPublicKey, TrustedKey},
@@ -105,6 +105,11 @@ settings! {
         /// value with the sign reversed. Programs that use all processors delay the server less then.
         /// The processes of users' modules and compilers do not have it.
         priority "server.priority": u32 = 10, Number(0, 20), "0";
+        /// Time after work in which the server, and a thread that has called a module, look for more before they sleep, in
+        /// microseconds. They stop early when another program wants the processor. To wake a thread takes longer than
+        /// most work of the server, so that events arrive sooner where procs leave a processor free. The server then uses
+        /// more processor time. 0 makes them sleep at once.
+        spin_time "server.spin_us": Duration = Duration::ZERO, Micros(0, 1000), "50";
         /// Maximum memory of one event, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
         /// Makes this server write to log channels that other servers lack (`PMIX_SERVER_GATEWAY`).

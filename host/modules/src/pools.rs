@@ -11,6 +11,7 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Number of threads for policies. Each hook handles one request at a time, so one thread per hook
@@ -25,9 +26,12 @@ const CHANNELS: NonZeroUsize = NonZeroUsize::new(peal_core::log::CHANNELS.len())
 const MAX_SHADOW_CALLS: usize = 256;
 
 /// Creates the guest pools. The site's chain handles one event at a time, so it has one thread.
-pub fn pools(config: &Sandbox) -> GuestPools {
-    let usual = PoolSettings::default();
-    let threads = config.threads.unwrap_or(usual.threads);
+pub fn pools(config: &Config) -> GuestPools {
+    let usual = PoolSettings {
+        spin: config.server.spin_time,
+        ..PoolSettings::default()
+    };
+    let threads = config.sandbox.threads.unwrap_or(usual.threads);
     let pool = |settings| Arc::new(GuestPool::new(settings));
     let site = PoolSettings {
         threads: NonZeroUsize::MIN,
@@ -45,6 +49,7 @@ pub fn pools(config: &Sandbox) -> GuestPools {
     let shadows = pool(PoolSettings {
         queue: MAX_SHADOW_CALLS,
         priority: Priority::Lowest,
+        spin: Duration::ZERO,
         ..site
     });
     GuestPools {
@@ -159,11 +164,11 @@ pub fn cache_dir() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{sync::mpsc::sync_channel, time::Duration};
+    use std::sync::mpsc::sync_channel;
 
     #[test]
     fn policies_of_each_hook_run_while_all_other_hooks_are_busy() {
-        let pools = pools(&peal_config::Config::default().sandbox);
+        let pools = pools(&Config::default());
         let (begin, begun) = sync_channel(Hook::ALL.len());
         let waiting: Vec<_> = Hook::ALL
             .iter()

@@ -1,11 +1,14 @@
 //! Guest pool: a bounded number of threads that run whole chains, so that no guest blocks the async
 //! runtime.
+use crate::spin_time::SpinTime;
 use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Settings of a guest pool.
@@ -17,6 +20,9 @@ pub struct PoolSettings {
     pub queue: usize,
     /// Priority of the threads.
     pub priority: Priority,
+    /// Time for which a thread without a job looks for the next one before it sleeps, as long as its processor is
+    /// free. To wake a thread takes longer than a short call.
+    pub spin: Duration,
 }
 
 /// Priority of a pool's threads among those of the machine.
@@ -50,6 +56,7 @@ impl Default for PoolSettings {
             threads,
             queue: 1024,
             priority: Priority::Usual,
+            spin: Duration::ZERO,
         }
     }
 }
@@ -83,7 +90,11 @@ pub struct GuestPool {
 
 /// Jobs that wait for a thread, and the threads.
 #[derive(Default)]
-struct SharedJobs(Mutex<PoolState>);
+struct SharedJobs {
+    state: Mutex<PoolState>,
+    /// Number of jobs that wait, or the greatest one if the pool is closed. Threads that spin read it without the lock.
+    queued: AtomicUsize,
+}
 
 #[derive(Default)]
 struct PoolState {
@@ -101,20 +112,28 @@ struct PoolState {
 impl SharedJobs {
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         // Jobs run without the lock, so a panic of one leaves the state consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a job; `None` if the pool is closed and no job is left.
-    fn next(&self) -> Option<PoolJob> {
+    fn next(&self, spin: Duration) -> Option<PoolJob> {
         let this_thread = thread::current();
+        let mut may_spin = true;
         loop {
             let mut state = self.lock();
             if let Some(job) = state.jobs.pop_front() {
+                self.queued.store(state.jobs.len(), Ordering::Relaxed);
                 state.busy = state.busy.saturating_add(1);
                 return Some(job);
             }
             if state.is_closed {
                 return None;
+            }
+            if std::mem::take(&mut may_spin) {
+                drop(state);
+                let mut patience = SpinTime::start(spin);
+                while self.queued.load(Ordering::Relaxed) == 0 && patience.goes_on() {}
+                continue;
             }
             // `park` may return without a reason, and the thread is then still in the list.
             let is_listed = state.idle.iter().any(|idle| idle.id() == this_thread.id());
@@ -138,16 +157,21 @@ impl GuestPool {
 
     fn start_thread(&self, state: &mut PoolState) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let priority = self.settings.priority;
+        let PoolSettings { priority, spin, .. } = self.settings;
         let thread = thread::Builder::new()
             .name(format!("peal-guest-{}", state.threads.len()))
             .stack_size(STACK)
             .spawn(move || {
                 priority.take();
-                work(&shared);
+                work(&shared, spin);
             })?;
         state.threads.push(thread);
         Ok(())
+    }
+
+    /// Returns the time for which a thread looks for something before it sleeps.
+    pub fn spin(&self) -> Duration {
+        self.settings.spin
     }
 
     /// Queues a job without waiting, or returns an error if too many wait. An accepted job is run.
@@ -171,6 +195,9 @@ impl GuestPool {
             }
         }
         state.jobs.push_back(Box::new(job));
+        self.shared
+            .queued
+            .store(state.jobs.len(), Ordering::Relaxed);
         let idle = state.idle.pop();
         // The thread needs the lock as soon as it wakes.
         drop(state);
@@ -186,6 +213,7 @@ impl Drop for GuestPool {
         // Each thread ends after the jobs that were accepted.
         let mut state = self.shared.lock();
         state.is_closed = true;
+        self.shared.queued.store(usize::MAX, Ordering::Relaxed);
         let idle = std::mem::take(&mut state.idle);
         let threads = std::mem::take(&mut state.threads);
         drop(state);
@@ -205,8 +233,8 @@ impl Drop for GuestPool {
 /// Stack of a guest thread in bytes; guests take at most 512 KiB of it.
 const STACK: usize = 4 * 1024 * 1024;
 
-fn work(shared: &SharedJobs) {
-    while let Some(job) = shared.next() {
+fn work(shared: &SharedJobs, spin: Duration) {
+    while let Some(job) = shared.next(spin) {
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             tracing::error!("job on guest thread panicked");
         }
@@ -257,6 +285,26 @@ mod tests {
         drop(ends);
         await_idle(&pool);
         assert_eq!(pool.shared.lock().busy, 0);
+    }
+
+    #[test]
+    fn threads_that_look_for_jobs_run_each() {
+        let pool = GuestPool::new(PoolSettings {
+            threads: NonZeroUsize::new(2).unwrap(),
+            spin: Duration::from_micros(50),
+            ..PoolSettings::default()
+        });
+        let (tell, told) = channel();
+        for job in 0..2000 {
+            let tell = tell.clone();
+            pool.try_run(move || tell.send(job).unwrap()).unwrap();
+            // Every other job finds the threads asleep, busy, or looking.
+            if job % 2 == 0 {
+                assert!(told.recv_timeout(Duration::from_secs(60)).is_ok(), "{job}");
+            }
+        }
+        drop(pool);
+        assert_eq!(told.try_iter().count(), 1000);
     }
 
     #[test]

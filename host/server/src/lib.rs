@@ -53,6 +53,7 @@ mod server_inbox;
 mod shadow;
 mod shared_actor;
 mod spill;
+mod spinner;
 mod stored;
 mod stubs;
 mod trace_limit;

@@ -30,6 +30,7 @@ use crate::{
     shadow::Shadows,
     shared_actor::{FrozenActor, SharedActor},
     spill::{SpillSettings, Spiller},
+    spinner::Spinner,
     user_shares::{ShareLimits, UserShares},
 };
 use peal_audit::AuditTrail;
@@ -93,6 +94,8 @@ pub struct ServerSettings {
     /// Part of the time in percent for which the server may be busy before it delays the requests of
     /// users who make the most, while several users make requests.
     pub max_busy_percent: u32,
+    /// Time after work in which the server looks for more before it sleeps.
+    pub spin_time: Duration,
     /// Maximum time of a handshake.
     pub handshake_timeout: Duration,
     /// Maximum number of messages that wait for one client. A client that exceeds it is cut off.
@@ -129,6 +132,7 @@ impl Default for ServerSettings {
             frame_timeout: Duration::from_secs(60),
             max_refusal_delay: Duration::from_secs(1),
             max_busy_percent: 30,
+            spin_time: Duration::ZERO,
             handshake_timeout: Duration::from_secs(10),
             max_outbox_messages: 65_536,
             outbox: OutboxLimits::default(),
@@ -379,9 +383,12 @@ impl Server {
                 .map(|audit| ControlRecorder::start(audit, handle.clone())),
         };
         actor.act_all(continued_work);
-        let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, runtime_busy()));
+        let spinner = Arc::new(Spinner::new(settings.spin_time));
+        let (busy, looking) = (runtime_busy(), spinner.clone());
+        let busy = move || busy().saturating_sub(looking.idle_time());
+        let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, busy));
         let user_shares = Arc::new(UserShares::new(shares, identity.uid, pacer.clone()));
-        let shared_actor = Arc::new(SharedActor::of(actor));
+        let shared_actor = Arc::new(SharedActor::of(actor, spinner.clone()));
         let (shares, charging) = (user_shares.clone(), Arc::downgrade(&shared_actor));
         metrics.show_quotas(move |report| {
             shares.report_quotas(report);
@@ -415,6 +422,12 @@ impl Server {
         });
         let connections = begun.go_on(&context)?;
         let accepted = accept(listener, context.clone(), stage.clone())?;
+        let awake = tokio::spawn(async move { spinner.run().await });
+        let acting = shared_actor.clone();
+        let actor_task = tokio::spawn(async move {
+            acting.run(inbox).await;
+            awake.abort();
+        });
         Ok(Server {
             uri,
             handle,
@@ -422,8 +435,8 @@ impl Server {
             chains: view,
             shadows,
             pacer,
-            shared_actor: shared_actor.clone(),
-            actor_task: tokio::spawn(shared_actor.run(inbox)),
+            shared_actor,
+            actor_task,
             listener: Some(tokio::spawn(listen(
                 accepted,
                 connections,

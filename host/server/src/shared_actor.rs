@@ -6,6 +6,7 @@ use crate::{
     deadline::until,
     handle::{ActorInbox, ActorMessage},
     spill::SpillBacklog,
+    spinner::Spinner,
 };
 use peal_core::MonotonicTime;
 use std::{
@@ -30,6 +31,7 @@ pub(crate) struct SharedActor {
     started: Instant,
     /// True if a panic left the actor's state inconsistent.
     has_failed: watch::Sender<bool>,
+    spinner: Arc<Spinner>,
 }
 
 struct ActorSlot {
@@ -67,7 +69,7 @@ pub(crate) struct ActorStopped;
 
 impl SharedActor {
     /// Shares an actor.
-    pub(crate) fn of(actor: Actor) -> SharedActor {
+    pub(crate) fn of(actor: Actor, spinner: Arc<Spinner>) -> SharedActor {
         let backlog = actor.spiller.backlog();
         let started = actor.started;
         SharedActor {
@@ -79,6 +81,7 @@ impl SharedActor {
             backlog,
             started,
             has_failed: watch::Sender::new(false),
+            spinner,
         }
     }
 
@@ -107,6 +110,7 @@ impl SharedActor {
         let actor = actor.as_mut().ok_or(ActorStopped)?;
         let result = work(actor);
         actor.metrics.follow(actor.state.counts());
+        self.spinner.note_work();
         let due = actor.state.deadline();
         if due.is_some_and(|due| sleeps.is_none_or(|until| due < until)) {
             // Stored, so that only an even earlier deadline notifies the task again.
