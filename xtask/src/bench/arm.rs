@@ -203,6 +203,10 @@ pub enum Hosts {
     Policy,
     /// Eight such policies.
     Policies,
+    /// No modules, and a server that looks for more work before it sleeps.
+    Spinning,
+    /// A policy that decides about every event, and such a server.
+    SpinningPolicy,
     /// Such a policy, and a shadow module that never returns.
     PolicyAndShadow,
     /// Such a policy, with an audit trail that records all calls and decisions before the reply.
@@ -366,6 +370,9 @@ impl Arm {
     }
 }
 
+/// Setting of a server that looks for more work before it sleeps.
+const SPINS: &str = "server.spin_us = 50\n";
+
 /// Settings of a module that handles the measured events.
 pub const HANDLES: &str = "codes = [-3101]\nevent_classes = \"both\"";
 
@@ -406,6 +413,8 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     };
     let sections: String = match hosts {
         Hosts::Nothing => String::new(),
+        Hosts::Spinning => SPINS.to_owned(),
+        Hosts::SpinningPolicy => SPINS.to_owned() + &module("namespace-only", ""),
         Hosts::Bomb => module("limit-breaker", "limits = { failures = 0 }"),
         Hosts::Policy => module("namespace-only", ""),
         Hosts::Policies => modules(programs, "namespace-only", 8, ""),

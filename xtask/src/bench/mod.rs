@@ -89,6 +89,8 @@ pub enum Group {
     Modules,
     /// An event from one client to another past one and eight policies, beside none
     Policies,
+    /// Events and fences at a server that looks for more work before it sleeps, beside one that does not
+    Spin,
     /// An event from one client to another, one way
     Latency,
     /// An event from one client to another and an answer

@@ -11,6 +11,7 @@ mod nodes;
 mod processes;
 mod scale;
 mod server;
+mod spin;
 mod start;
 
 use super::{
@@ -251,6 +252,7 @@ impl Plan {
                 Group::Step => plan.step(),
                 Group::Modules => plan.modules(),
                 Group::Policies => plan.policies(),
+                Group::Spin => plan.spin(),
                 Group::Latency => plan.latency(),
                 Group::Pingpong => plan.pingpong(),
                 Group::Flood => plan.flood(),
