@@ -118,7 +118,8 @@ impl SharedJobs {
     /// Waits for a job; `None` if the pool is closed and no job is left.
     fn next(&self, spin: Duration) -> Option<PoolJob> {
         let this_thread = thread::current();
-        let mut may_spin = true;
+        // Without a time for it, a thread looks once before it sleeps.
+        let mut may_spin = !spin.is_zero();
         loop {
             let mut state = self.lock();
             if let Some(job) = state.jobs.pop_front() {

@@ -256,6 +256,15 @@ impl Side {
         }
     }
 
+    /// Returns the library of its clients, as rows have it.
+    pub fn clients(self) -> &'static str {
+        if self.is_without_c() {
+            "Peal's"
+        } else {
+            "libpmix"
+        }
+    }
+
     /// Returns true if it does not need `libpmix`, with which the C programs are linked.
     pub fn is_without_c(self) -> bool {
         match self {

@@ -28,12 +28,9 @@ impl Plan {
         // Each event takes 44 ms; see nodelay.c.
         self.jobs("pingpong", &[Side::C], (2, "pingpong", 0), (25, 5));
         let ours = |side: Side| metric(&format!("pingpong.{}", side.name()), "us");
-        let both = [
-            (Side::Peal, "libpmix", ResultBound::RatioAtMost(1.0)),
-            (Side::PealClient, "Peal's", ResultBound::Nothing),
-        ];
-        for (side, clients, must) in both {
-            let what = format!("there and back, {clients} clients");
+        let musts = [ResultBound::RatioAtMost(1.0), ResultBound::Nothing];
+        for (side, must) in BOTH_CLIENTS.into_iter().zip(musts) {
+            let what = format!("there and back, {} clients", side.clients());
             let peer = (C_NO_DELAY, ours(Side::CNoDelay));
             self.row(Group::Pingpong, what.clone(), ours(side), peer, "us", must);
             self.row(
@@ -68,13 +65,9 @@ impl Plan {
             );
             self.relay(&name, RelayWay::Flood, (10_000, 0));
             self.beside_floor(Group::Flood, how, &name, "per_s", &BOTH_CLIENTS);
-            for side in [Side::Peal, Side::PealClient] {
+            for side in BOTH_CLIENTS {
                 let ours = metric(&format!("{name}.{}", side.name()), "lost");
-                let clients = if side == Side::Peal {
-                    "libpmix"
-                } else {
-                    "Peal's"
-                };
+                let clients = side.clients();
                 let peer = (C, metric(&format!("{name}.c"), "lost"));
                 self.row(
                     Group::Flood,

@@ -229,6 +229,11 @@ fn collective_turn(procs: u32) -> (u32, u32) {
     ((1000 / procs).max(16), 3)
 }
 
+/// Returns the unit of a time or a rate of clients.
+fn unit_of(metric_name: &str) -> &'static str {
+    if metric_name == "per_s" { "/s" } else { "us" }
+}
+
 fn metric(arm: &str, name: &'static str) -> Metric {
     Metric {
         arm: arm.to_owned(),
@@ -457,16 +462,11 @@ impl Plan {
         metric_name: &'static str,
         sides: &[Side],
     ) {
-        let unit = if metric_name == "per_s" { "/s" } else { "us" };
+        let unit = unit_of(metric_name);
         for side in sides {
-            let clients = if side.is_without_c() {
-                "Peal's"
-            } else {
-                "libpmix"
-            };
             self.row(
                 group,
-                format!("{what}{clients} clients"),
+                format!("{what}{} clients", side.clients()),
                 metric(&format!("{name}.{}", side.name()), metric_name),
                 (FLOOR, metric(&format!("{name}.floor"), metric_name)),
                 unit,
@@ -522,16 +522,13 @@ impl Plan {
         metric_name: &'static str,
         musts: [ResultBound; 2],
     ) {
-        let unit = if metric_name == "per_s" { "/s" } else { "us" };
-        for (side, clients, must) in [
-            (Side::Peal, "libpmix", musts[0]),
-            (Side::PealClient, "Peal's", musts[1]),
-        ] {
+        let unit = unit_of(metric_name);
+        for (side, must) in BOTH_CLIENTS.into_iter().zip(musts) {
             let ours = metric(&format!("{name}.{}", side.name()), metric_name);
             let peer = (C, metric(&format!("{name}.c"), metric_name));
             self.row(
                 group,
-                format!("{what}{clients} clients"),
+                format!("{what}{} clients", side.clients()),
                 ours,
                 peer,
                 unit,
