@@ -249,7 +249,7 @@ impl ClientHandlers {
         lock(&self.state)
             .chain
             .get(id)
-            .is_some_and(|(_, handler)| handler.is(hosted))
+            .is_some_and(|member| member.handler.is(hosted))
     }
 
     /// Returns true if an external handler may have one more registration.
@@ -257,7 +257,7 @@ impl ClientHandlers {
         lock(&self.state)
             .chain
             .iter()
-            .filter(|(_, _, handler)| handler.is(hosted))
+            .filter(|member| member.handler.is(hosted))
             .count()
             < MAX_REGISTRATIONS
     }

@@ -4,8 +4,8 @@ use crate::registration::{HandlerRegistration, Lifetime, RegistrationId};
 use peal_model::{ChainResult, Event, Info, Status, code};
 use std::{collections::VecDeque, sync::Arc};
 
-/// A handler in a chain.
-#[derive(Clone, Debug)]
+/// A registered handler. Runs share it with the table of registrations.
+#[derive(Debug)]
 pub struct ChainMember<H> {
     /// The identifier of its registration.
     pub id: RegistrationId,
@@ -42,7 +42,7 @@ pub struct ChainRun<H>(Box<RunState<H>>);
 #[derive(Clone, Debug)]
 struct RunState<H> {
     event: Arc<Event>,
-    waiting: VecDeque<ChainMember<H>>,
+    waiting: VecDeque<Arc<ChainMember<H>>>,
     /// Shared, so that a handler's call costs no copy of earlier results.
     steps: Arc<Vec<ChainResult>>,
     spent: Vec<RegistrationId>,
@@ -61,7 +61,7 @@ pub enum NextHandler<H> {
 #[derive(Clone, Debug)]
 pub struct PendingHandler<H> {
     run: ChainRun<H>,
-    member: ChainMember<H>,
+    member: Arc<ChainMember<H>>,
 }
 
 /// The end of a run.
@@ -74,7 +74,7 @@ pub struct ChainEnd {
 }
 
 impl<H> ChainRun<H> {
-    pub(crate) fn new(members: VecDeque<ChainMember<H>>, event: Arc<Event>) -> ChainRun<H> {
+    pub(crate) fn new(members: VecDeque<Arc<ChainMember<H>>>, event: Arc<Event>) -> ChainRun<H> {
         let steps = Arc::new(Vec::with_capacity(members.len()));
         ChainRun(Box::new(RunState {
             event,
@@ -91,7 +91,7 @@ impl<H> ChainRun<H> {
 
     /// Returns the handlers that are left, in their order.
     pub fn members(&self) -> impl Iterator<Item = &ChainMember<H>> {
-        self.0.waiting.iter()
+        self.0.waiting.iter().map(|member| &**member)
     }
 
     /// Advances to the next handler or to the end.

@@ -15,16 +15,9 @@ use crate::{
 use peal_model::Event;
 use std::{collections::VecDeque, sync::Arc};
 
-#[derive(Clone, Debug)]
-struct RegistrationEntry<H> {
-    id: RegistrationId,
-    registration: Arc<HandlerRegistration>,
-    handler: H,
-}
-
 /// A position that one active handler may hold, with any number of shadow handlers.
 #[derive(Clone, Debug)]
-struct Slot<H>(Vec<RegistrationEntry<H>>);
+struct Slot<H>(Vec<Arc<ChainMember<H>>>);
 
 impl<H> Default for Slot<H> {
     fn default() -> Self {
@@ -36,10 +29,10 @@ impl<H> Slot<H> {
     fn fill(
         &mut self,
         place: &'static str,
-        entry: RegistrationEntry<H>,
+        entry: Arc<ChainMember<H>>,
     ) -> Result<(), RegistrationError> {
         // Shadow handlers occupy no position, so any number of them fits beside an active one.
-        let takes_part = |entry: &&RegistrationEntry<H>| entry.registration.mode == Mode::Active;
+        let takes_part = |entry: &&Arc<ChainMember<H>>| entry.registration.mode == Mode::Active;
         if let (Some(holder), true) = (self.0.iter().find(takes_part), takes_part(&&entry)) {
             return Err(RegistrationError::Taken {
                 place,
@@ -50,7 +43,7 @@ impl<H> Slot<H> {
         Ok(())
     }
 
-    fn take(&mut self, id: RegistrationId) -> Option<RegistrationEntry<H>> {
+    fn take(&mut self, id: RegistrationId) -> Option<Arc<ChainMember<H>>> {
         self.0
             .iter()
             .position(|entry| entry.id == id)
@@ -66,7 +59,7 @@ impl<H> Slot<H> {
 #[derive(Clone, Debug)]
 struct Bucket<H> {
     first: Slot<H>,
-    list: Vec<RegistrationEntry<H>>,
+    list: Vec<Arc<ChainMember<H>>>,
     last: Slot<H>,
 }
 
@@ -81,16 +74,16 @@ impl<H> Default for Bucket<H> {
 }
 
 impl<H> Bucket<H> {
-    fn iter(&self) -> impl Iterator<Item = &RegistrationEntry<H>> {
+    fn iter(&self) -> impl Iterator<Item = &Arc<ChainMember<H>>> {
         self.first.0.iter().chain(&self.list).chain(&self.last.0)
     }
 
-    fn insert_at(&mut self, at: usize, entry: RegistrationEntry<H>) {
+    fn insert_at(&mut self, at: usize, entry: Arc<ChainMember<H>>) {
         // The end of the list is given as the largest index.
         self.list.insert(at.min(self.list.len()), entry);
     }
 
-    fn take(&mut self, id: RegistrationId) -> Option<RegistrationEntry<H>> {
+    fn take(&mut self, id: RegistrationId) -> Option<Arc<ChainMember<H>>> {
         let listed = || {
             self.list
                 .iter()
@@ -183,31 +176,22 @@ impl<H> Registrations<H> {
         handler: H,
     ) -> Result<RegistrationId, RegistrationError> {
         let id = RegistrationId(self.next);
-        self.insert(RegistrationEntry {
+        self.insert(Arc::new(ChainMember {
             id,
             registration: Arc::new(registration),
             handler,
-        })?;
+        }))?;
         // Only now: a refused registration takes no identifier.
         self.next += 1;
         Ok(id)
     }
 
     /// Adds a registration of the replaced table under its old identifier.
-    pub fn take_over(
-        &mut self,
-        id: RegistrationId,
-        registration: &Arc<HandlerRegistration>,
-        handler: H,
-    ) -> Result<(), RegistrationError> {
-        self.insert(RegistrationEntry {
-            id,
-            registration: registration.clone(),
-            handler,
-        })
+    pub fn take_over(&mut self, member: Arc<ChainMember<H>>) -> Result<(), RegistrationError> {
+        self.insert(member)
     }
 
-    fn insert(&mut self, entry: RegistrationEntry<H>) -> Result<(), RegistrationError> {
+    fn insert(&mut self, entry: Arc<ChainMember<H>>) -> Result<(), RegistrationError> {
         let category = entry.registration.codes.category();
         match entry.registration.place.clone() {
             ChainPlacement::First => self.first.fill("FIRST", entry)?,
@@ -234,30 +218,23 @@ impl<H> Registrations<H> {
         Ok(())
     }
 
-    /// Removes a registration and returns its handler, if it exists.
-    pub fn deregister(&mut self, id: RegistrationId) -> Option<H> {
+    /// Removes a registration and returns it, if it exists.
+    pub fn deregister(&mut self, id: RegistrationId) -> Option<Arc<ChainMember<H>>> {
         let outermost = self.first.take(id).or_else(|| self.last.take(id));
-        let taken = outermost.or_else(|| {
+        outermost.or_else(|| {
             Category::ALL
                 .into_iter()
                 .find_map(|category| self.bucket_mut(category).take(id))
-        });
-        taken.map(|entry| entry.handler)
+        })
     }
 
-    /// Returns a registration with its handler, if it exists.
-    pub fn get(&self, id: RegistrationId) -> Option<(&HandlerRegistration, &H)> {
-        let entry = self.entries().find(|entry| entry.id == id)?;
-        Some((&*entry.registration, &entry.handler))
+    /// Returns a registration, if it exists.
+    pub fn get(&self, id: RegistrationId) -> Option<&Arc<ChainMember<H>>> {
+        self.iter().find(|entry| entry.id == id)
     }
 
-    /// Returns the identifier, registration and handler of each, in the order in which they run.
-    pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Arc<HandlerRegistration>, &H)> {
-        self.entries()
-            .map(|entry| (entry.id, &entry.registration, &entry.handler))
-    }
-
-    fn entries(&self) -> impl Iterator<Item = &RegistrationEntry<H>> {
+    /// Returns the registrations in the order in which their handlers run.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ChainMember<H>>> {
         let buckets = [&self.single, &self.multi, &self.default]
             .into_iter()
             .flat_map(Bucket::iter);
@@ -316,9 +293,7 @@ impl<H> Registrations<H> {
             }),
         }
     }
-}
 
-impl<H: Clone> Registrations<H> {
     /// Returns the run of an event through the handlers that it matches.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
         self.run_part(event, ChainPart::Whole)
@@ -331,34 +306,20 @@ impl<H: Clone> Registrations<H> {
         let head = EventSummary::of(&event, &aim);
         // Most events have one handler.
         let mut members = VecDeque::with_capacity(1);
-        self.entries()
+        self.iter()
             .filter(|entry| entry.registration.is_in(part))
             .filter(|entry| entry.registration.is_for(&event, &head, &aim))
-            .for_each(|entry| {
-                members.push_back(ChainMember {
-                    id: entry.id,
-                    registration: entry.registration.clone(),
-                    handler: entry.handler.clone(),
-                });
-            });
+            .for_each(|entry| members.push_back(entry.clone()));
         ChainRun::new(members, event)
     }
 
     /// Returns the run of an event through one handler; none if the registration does not exist or
     /// does not match.
     pub fn run_one(&self, id: RegistrationId, event: Arc<Event>) -> Option<ChainRun<H>> {
-        let RegistrationEntry {
-            registration,
-            handler,
-            ..
-        } = self.entries().find(|entry| entry.id == id)?;
-        let member = ChainMember {
-            id,
-            registration: registration.clone(),
-            handler: handler.clone(),
-        };
-        registration
+        let member = self.get(id)?;
+        member
+            .registration
             .matches(&event)
-            .then(|| ChainRun::new([member].into(), event))
+            .then(|| ChainRun::new([member.clone()].into(), event))
     }
 }

@@ -214,21 +214,18 @@ impl<P> PolicyChain<P> {
 
     /// Returns the policies, in the order in which they are called.
     pub fn iter(&self) -> impl Iterator<Item = &P> {
-        self.policies.iter().map(|(_, _, entry)| &entry.policy)
+        self.policies.iter().map(|entry| &entry.handler.policy)
     }
 }
 
 impl<P: Clone> PolicyChain<P> {
     /// Returns the run of a request through the policies. Where all pass, `default` decides.
     pub fn run(&self, request: Arc<PolicyRequest>, default: HookDefault) -> PolicyRun<P> {
-        let members = self
-            .policies
-            .iter()
-            .map(|(_, registration, entry)| HookMember {
-                name: registration.name.clone(),
-                on_failure: entry.on_failure,
-                policy: entry.policy.clone(),
-            });
+        let members = self.policies.iter().map(|entry| HookMember {
+            name: entry.registration.name.clone(),
+            on_failure: entry.handler.on_failure,
+            policy: entry.handler.policy.clone(),
+        });
         PolicyRun {
             request,
             waiting: members.collect(),

@@ -200,7 +200,7 @@ fn shadow_is_placed_as_if_active_and_excludes_no_other() {
     }
     let each = ["shadow", "active", "late shadow"];
     assert_eq!(order(&chain, -1), [each; 4].concat());
-    for id in chain.iter().map(|(id, ..)| id).collect::<Vec<_>>() {
+    for id in chain.iter().map(|member| member.id).collect::<Vec<_>>() {
         assert!(chain.deregister(id).is_some());
     }
     assert!(chain.is_empty());

@@ -2,8 +2,9 @@
 //! registrations with their numbers; new modules get the registrations that they were given.
 use super::HostedHandler;
 use peal_core::{
+    chain::ChainMember,
     order::Registrations,
-    registration::{HandlerRegistration, RegistrationError, RegistrationId},
+    registration::{HandlerRegistration, RegistrationError},
 };
 use peal_tenant::LoadedModule;
 use std::sync::Arc;
@@ -31,11 +32,7 @@ pub(super) struct RegistrationConflict {
 }
 
 /// Registration of a module that stays, with its number.
-type KeptRegistration<'a> = (
-    RegistrationId,
-    &'a Arc<HandlerRegistration>,
-    &'a HostedHandler,
-);
+type KeptRegistration = Arc<ChainMember<HostedHandler>>;
 
 impl ChainModules {
     /// Returns the chain after a replacement of its modules, and the registrations that are not
@@ -67,12 +64,14 @@ impl ChainModules {
                 break;
             }
         }
-        conflicts.extend(waiting.into_iter().map(|((_, _, handler), error)| {
-            RegistrationConflict {
-                module: handler.module.clone(),
-                error,
-            }
-        }));
+        conflicts.extend(
+            waiting
+                .into_iter()
+                .map(|(kept, error)| RegistrationConflict {
+                    module: kept.handler.module.clone(),
+                    error,
+                }),
+        );
         (new, conflicts)
     }
 
@@ -82,28 +81,22 @@ impl ChainModules {
 
     /// Returns the registrations of a module in the order in which they were made, on which their
     /// placement depends.
-    fn registrations_of(&self, module: &LoadedModule) -> Vec<KeptRegistration<'_>> {
-        let mut own: Vec<KeptRegistration<'_>> = self
+    fn registrations_of(&self, module: &LoadedModule) -> Vec<KeptRegistration> {
+        let mut own: Vec<KeptRegistration> = self
             .registrations
             .iter()
-            .filter(|(_, _, handler)| handler.module.is_same(module))
+            .filter(|member| member.handler.module.is_same(module))
+            .cloned()
             .collect();
-        own.sort_by_key(|kept| kept.0);
+        own.sort_by_key(|kept| kept.id);
         own
     }
 
     /// Takes over the possible registrations; returns the others with their errors.
-    fn keep<'a>(
-        &mut self,
-        kept: Vec<KeptRegistration<'a>>,
-    ) -> Vec<(KeptRegistration<'a>, RegistrationError)> {
-        let take = |(id, registration, handler): KeptRegistration<'a>| {
-            let taken = self
-                .registrations
-                .take_over(id, registration, handler.clone());
-            taken
-                .err()
-                .map(|error| ((id, registration, handler), error))
+    fn keep(&mut self, kept: Vec<KeptRegistration>) -> Vec<(KeptRegistration, RegistrationError)> {
+        let take = |kept: KeptRegistration| {
+            let taken = self.registrations.take_over(kept.clone());
+            taken.err().map(|error| (kept, error))
         };
         kept.into_iter().filter_map(take).collect()
     }

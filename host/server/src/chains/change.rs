@@ -56,7 +56,7 @@ pub(super) fn apply(
             let id = RegistrationId(number);
             if chain
                 .get(id)
-                .is_some_and(|(_, handler)| handler.module.is_same(module))
+                .is_some_and(|member| member.handler.module.is_same(module))
             {
                 chain.deregister(id);
             }
@@ -64,13 +64,10 @@ pub(super) fn apply(
         RegistrationChange::Register(request) => {
             let own = chain
                 .iter()
-                .filter(|(_, _, handler)| handler.module.is_same(module));
-            let (count, codes) = own.fold(
-                (0, request.codes.len()),
-                |(count, codes), (_, registration, _)| {
-                    (count + 1, codes + registration.codes.len())
-                },
-            );
+                .filter(|member| member.handler.module.is_same(module));
+            let (count, codes) = own.fold((0, request.codes.len()), |(count, codes), member| {
+                (count + 1, codes + member.registration.codes.len())
+            });
             if count >= MAX_REGISTRATIONS || codes > MAX_CODES {
                 tracing::warn!(%owner, module = module.name(), "registration refused: limit of registrations or codes reached");
                 return;

@@ -42,10 +42,10 @@ impl ChainView {
             let each = modules
                 .registrations
                 .iter()
-                .map(|(id, registration, handler)| RegisteredHandler {
-                    id,
-                    registration: registration.clone(),
-                    module: handler.module.name().to_owned(),
+                .map(|member| RegisteredHandler {
+                    id: member.id,
+                    registration: member.registration.clone(),
+                    module: member.handler.module.name().to_owned(),
                 });
             each.collect()
         };

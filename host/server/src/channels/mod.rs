@@ -121,9 +121,9 @@ impl HostedChannels {
                 name: name.to_owned(),
             });
         }
-        for (_, registration, served) in self.modules.iter() {
-            if let Some(channel) = keys.iter().find(|key| served.keys.contains(key)) {
-                let holder = registration.name.to_string();
+        for other in self.modules.iter() {
+            if let Some(channel) = keys.iter().find(|key| other.handler.keys.contains(key)) {
+                let holder = other.registration.name.to_string();
                 return Err(ChannelError::Taken {
                     channel: channel.clone(),
                     holder,
@@ -237,7 +237,7 @@ impl ChannelModules {
         let modules: Vec<Served> = hosted
             .modules
             .iter()
-            .map(|(_, _, served)| served.clone())
+            .map(|member| member.handler.clone())
             .collect();
         let offered = modules
             .iter()
