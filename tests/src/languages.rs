@@ -80,7 +80,7 @@ pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<ChainResult>) -> Han
         uid: 1000,
         gid: 100,
     });
-    module.handle(&EventCall {
+    module.handle(EventCall {
         number: 0,
         registration: 1,
         tag: 0,

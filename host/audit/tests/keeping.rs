@@ -436,7 +436,7 @@ fn user_filling_room_of_calls_is_left_out_and_others_are_not() {
         )]
     };
     let handle = |uid| {
-        handler.handle(&peal_sandbox::EventCall {
+        handler.handle(peal_sandbox::EventCall {
             identity: identity(uid),
             ..support::event(-1, bytes())
         });
@@ -446,7 +446,7 @@ fn user_filling_room_of_calls_is_left_out_and_others_are_not() {
             identity: identity(uid),
             ..PolicyRequest::clone(&job_control(Vec::new()))
         };
-        policy.decide(&peal_sandbox::PolicyCall {
+        policy.decide(peal_sandbox::PolicyCall {
             number: 1,
             request: Arc::new(asked),
             steps: Arc::default(),

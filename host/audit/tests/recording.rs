@@ -66,7 +66,7 @@ fn a_call_is_recorded_with_all_that_one_looks_for() {
             info("test.b", Value::Double(f64::NAN)),
         ],
     );
-    let result = module.handle(&wanted);
+    let result = module.handle(wanted.clone());
     assert_eq!(result.failure, None);
     drop((module, audit));
     let found = rows(&place);
@@ -128,7 +128,7 @@ fn a_small_call_takes_a_kibibyte_of_the_database_at_most() {
                 info("test.a", Value::Uint64(7)),
                 info("test.b", Value::string("small")),
             ];
-            assert_eq!(module.handle(&event(-1, infos)).failure, None);
+            assert_eq!(module.handle(event(-1, infos)).failure, None);
         }
         assert_eq!(audit.health().lost, 0);
         drop((module, audit));
@@ -169,7 +169,7 @@ fn secrets_carried_by_guests_are_nowhere_in_database() {
             credential(),
         ],
     ] {
-        assert_eq!(module.handle(&event(-1, infos)).failure, None);
+        assert_eq!(module.handle(event(-1, infos)).failure, None);
     }
     let carried = job_control(vec![Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))]);
     let (tell, told) = mpsc::channel();
@@ -276,7 +276,7 @@ fn unrecordable_decision_is_denied_or_traced_as_configured() {
             request: job_control(Vec::new()),
             steps: Arc::default(),
         };
-        module.decide(&call);
+        module.decide(call);
         // The decision itself could be recorded; that a policy was called could not.
         assert_eq!(decide(&audit, 1, &granted()), safe, "{on_failure:?}");
         // Whether it was this one's call that is missing need not be known at once.
@@ -338,7 +338,7 @@ fn calls_without_room_are_counted_at_their_gap() {
     let big = || vec![info("test.big", Value::ByteObject(vec![7; 20_000].into()))];
     let made = 400;
     for _ in 0..made {
-        assert_eq!(module.handle(&event(-1, big())).failure, None);
+        assert_eq!(module.handle(event(-1, big())).failure, None);
     }
     decide(&audit, 1, &denied());
     drop((module, audit));
@@ -384,9 +384,9 @@ fn handler_instances_are_sampled_and_policy_instances_all_kept() {
         Services::default(),
     );
     for number in 1..=240 {
-        assert_eq!(handler.handle(&event(-1, Vec::new())).failure, None);
+        assert_eq!(handler.handle(event(-1, Vec::new())).failure, None);
         let asked = job_control(Vec::new());
-        policy.decide(&PolicyCall {
+        policy.decide(PolicyCall {
             number,
             request: asked,
             steps: Arc::default(),

@@ -72,7 +72,7 @@ fn different(all: &[Replayed]) -> Vec<&Replayed> {
 
 fn handle(module: &Module, codes: impl IntoIterator<Item = i32>, infos: &[Info]) {
     for code in codes {
-        module.handle(&event(code, infos.to_vec()));
+        module.handle(event(code, infos.to_vec()));
     }
 }
 
@@ -155,7 +155,7 @@ fn replayed_modules_repeat_recorded_outcomes() {
             request: job_control(vec![asked]),
             steps: Arc::default(),
         };
-        judge.decide(&call);
+        judge.decide(call);
     }
     drop((one, other, judge, audit));
     let all = replayed(&place, &Filter::default(), None);

@@ -108,7 +108,7 @@ fn fill(place: &Place) {
     };
     let module = load(&audit, "module", "moody", tight);
     for code in [0, -1, 0, -3, -4] {
-        module.handle(&event(code, Vec::new()));
+        module.handle(event(code, Vec::new()));
     }
     let denied = |by| {
         Verdict::Denied(DeniedVerdict {
@@ -332,7 +332,7 @@ fn counted_calls_of_a_policy_are_calls_and_no_denials() {
     const REFUSES: i32 = 2;
     const FAILS: i32 = 4;
     for ask in [REFUSES, FAILS].into_iter().flat_map(|ask| [ask; 3]) {
-        module.decide(&connection(ask));
+        module.decide(connection(ask));
     }
     drop((audit, module));
     let found = report(&place, &Filter::default());

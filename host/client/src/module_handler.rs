@@ -22,7 +22,7 @@ impl ExternalHandler for Module {
     fn handle(&self, call: &PendingHandler<Handler>, tag: u32) -> ExternalResult {
         let result = Module::handle(
             self,
-            &EventCall {
+            EventCall {
                 number: 0,
                 registration: call.member().id.0,
                 tag,

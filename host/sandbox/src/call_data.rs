@@ -26,14 +26,56 @@ pub enum CallSubject {
     Log(ChannelCall),
 }
 
+/// Call of a module in one of its roles.
+pub(crate) trait RoleCall: Into<CallSubject> {
+    /// Returns the proc that caused the call.
+    fn source(&self) -> Option<&Proc>;
+}
+
+impl RoleCall for EventCall {
+    fn source(&self) -> Option<&Proc> {
+        self.event.source.as_ref()
+    }
+}
+
+impl RoleCall for PolicyCall {
+    fn source(&self) -> Option<&Proc> {
+        self.request.requester.as_ref()
+    }
+}
+
+impl RoleCall for ChannelCall {
+    fn source(&self) -> Option<&Proc> {
+        self.request.source.as_ref()
+    }
+}
+
+impl From<EventCall> for CallSubject {
+    fn from(call: EventCall) -> CallSubject {
+        CallSubject::Event(call)
+    }
+}
+
+impl From<PolicyCall> for CallSubject {
+    fn from(call: PolicyCall) -> CallSubject {
+        CallSubject::Policy(call)
+    }
+}
+
+impl From<ChannelCall> for CallSubject {
+    fn from(call: ChannelCall) -> CallSubject {
+        CallSubject::Log(call)
+    }
+}
+
 impl CallSubject {
     /// Returns the proc that caused the call.
     pub(crate) fn source(&self) -> Option<&Proc> {
         match self {
             CallSubject::None | CallSubject::Settings(_) => None,
-            CallSubject::Event(call) => call.event.source.as_ref(),
-            CallSubject::Policy(call) => call.request.requester.as_ref(),
-            CallSubject::Log(call) => call.request.source.as_ref(),
+            CallSubject::Event(call) => call.source(),
+            CallSubject::Policy(call) => call.source(),
+            CallSubject::Log(call) => call.source(),
         }
     }
 

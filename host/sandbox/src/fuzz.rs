@@ -25,7 +25,7 @@ pub fn lift(data: &[u8]) -> Result<(), String> {
         ..ModuleLimits::default()
     };
     let mut meter = CallMeter::new(limits, CallClock::Wall(Instant::now()));
-    meter.begin(Instant::now());
+    meter.begin();
     let (subject, opaques) = (CallSubject::default(), OpaqueTable::default());
     let lifter = Lifter::new(&subject, &opaques, &mut meter);
     // A refusal is what most bytes deserve.

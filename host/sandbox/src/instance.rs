@@ -137,7 +137,9 @@ impl Instance {
         // Bounds what wasmtime copies before the host can charge it.
         store.set_hostcall_fuel(limits.copied_per_host_call());
         let tick = engine.tick();
-        store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
+        store.epoch_deadline_callback(move |mut context| {
+            Ok(context.data_mut().meter.on_deadline(tick))
+        });
         // Without a limit fuel may still be counted, for the record.
         let fuel_per_call = limits.fuel.unwrap_or(u64::MAX);
         let mut fuel = blueprint.runtime.counts_fuel().then_some(fuel_per_call);
@@ -148,7 +150,7 @@ impl Instance {
             follow(&mut store, recorded);
         }
         let started = Instant::now();
-        store.data_mut().begin(started, CallSubject::None);
+        store.data_mut().begin(CallSubject::None);
         set_call_limits(&mut store, ticks, fuel);
         let ticker = blueprint.runtime.ticker().clone();
         let running = ticker.begin();
@@ -190,10 +192,7 @@ impl Instance {
     }
 
     /// Calls the event handler.
-    pub(crate) fn handle(
-        &mut self,
-        call: &EventCall,
-    ) -> Result<CompletedCall<Status>, CallFailure> {
+    pub(crate) fn handle(&mut self, call: EventCall) -> Result<CompletedCall<Status>, CallFailure> {
         let handler = role_exports(&self.exports.handler, Role::EventHandler)?;
         let head = EventHead {
             registration: call.registration,
@@ -203,8 +202,7 @@ impl Instance {
             infos: count(call.event.infos.len()),
             previous: count(call.steps.len()),
         };
-        let subject = CallSubject::Event(call.clone());
-        self.run(Phase::Call, subject, |store| {
+        self.run(Phase::Call, call.into(), |store| {
             handler.call_handle(store, head).map(Status)
         })
     }
@@ -212,15 +210,15 @@ impl Instance {
     /// Calls the policy of the request's hook.
     pub(crate) fn decide(
         &mut self,
-        call: &PolicyCall,
+        call: PolicyCall,
     ) -> Result<CompletedCall<WitOutcome>, CallFailure> {
-        let subject = CallSubject::Policy(call.clone());
-        let request = &call.request;
+        let request = call.request.clone();
         // Only counts and scalars are passed. The guest reads the rest by host calls.
         let targets = count(request.targets.len());
         let infos = count(request.subject.infos().len());
         let directives = count(request.subject.directives().len());
         let previous = count(call.steps.len());
+        let subject = call.into();
         match &request.subject {
             PolicySubject::Connection(connection) => {
                 let policy = role_exports(&self.exports.connection_policy, Role::ConnectionPolicy)?;
@@ -345,7 +343,7 @@ impl Instance {
     }
 
     /// Calls the log channel.
-    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<CompletedCall<Status>, CallFailure> {
+    pub(crate) fn log(&mut self, call: ChannelCall) -> Result<CompletedCall<Status>, CallFailure> {
         let channel = role_exports(&self.exports.log_channel, Role::LogChannel)?;
         let head = log_channel::RequestHead {
             channel: call.channel.as_str().to_owned(),
@@ -354,7 +352,7 @@ impl Instance {
             directives: count(call.request.directives.len()),
             previous: count(call.steps.len()),
         };
-        self.run(Phase::Call, CallSubject::Log(call.clone()), |store| {
+        self.run(Phase::Call, call.into(), |store| {
             channel.call_log(store, &head).map(Status)
         })
     }
@@ -432,8 +430,14 @@ impl Instance {
     {
         // The start is call 0, so the first call is 1.
         self.calls += 1;
-        let started = Instant::now();
-        self.store.data_mut().begin(started, subject);
+        // Read for a record only: to read the clock takes as long as the rest of the preparation.
+        let started = self
+            .store
+            .data()
+            .host_call_log
+            .is_recorded()
+            .then(Instant::now);
+        self.store.data_mut().begin(subject);
         set_call_limits(&mut self.store, self.ticks, self.fuel);
         let running = self.ticker.begin();
         let answer = guest(&mut self.store);
@@ -459,7 +463,7 @@ impl Instance {
             stage.used(usage, tally.used());
         }
         // The output is copied for a record only.
-        if self.store.data().host_call_log.is_recorded() {
+        if let Some(started) = started {
             let ended = answer
                 .as_ref()
                 .map(|called| ((&called.answer).into(), called.output.clone(), called.usage));

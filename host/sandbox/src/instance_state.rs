@@ -113,8 +113,8 @@ impl InstanceState {
     }
 
     /// Begins a call. The previous one must have ended.
-    pub(crate) fn begin(&mut self, now: Instant, subject: CallSubject) {
-        self.meter.begin(now);
+    pub(crate) fn begin(&mut self, subject: CallSubject) {
+        self.meter.begin();
         // A refusal of the previous call must not become the reason for which this one fails.
         self.memory_limiter.take_refused();
         self.exception_report = ExceptionReport::default();

@@ -8,16 +8,17 @@ use wasmtime::UpdateDeadline;
 /// Clock that measures the time of a call.
 #[derive(Clone, Copy)]
 pub(crate) enum CallClock {
-    /// Elapsed time since an instant.
+    /// Elapsed time: ticks of the engine for the guest, and the time since an instant for host calls. The clock is not
+    /// read where a call begins, since that takes as long as the rest of the preparation.
     Wall(Instant),
     /// Processor time of the guest thread, which does not depend on the load of the machine.
     Processor,
 }
 
 impl CallClock {
-    fn at(self, now: Instant) -> Duration {
+    fn now(self) -> Duration {
         match self {
-            CallClock::Wall(since) => now.saturating_duration_since(since),
+            CallClock::Wall(since) => since.elapsed(),
             CallClock::Processor => {
                 let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
                 let seconds = u64::try_from(used.tv_sec);
@@ -25,10 +26,6 @@ impl CallClock {
                 Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
             }
         }
-    }
-
-    fn now(self) -> Duration {
-        self.at(Instant::now())
     }
 }
 
@@ -66,8 +63,11 @@ pub(crate) enum CallAbort {
 pub(crate) struct CallMeter {
     limits: ModuleLimits,
     clock: CallClock,
+    /// Processor time at the start of the call, if that is measured.
     started: Option<Duration>,
     host_time: Duration,
+    /// Part of the host time that was added to the ticks of the call.
+    credited: Duration,
     host_calls: u32,
     output: usize,
     hits: LimitSet,
@@ -78,13 +78,13 @@ pub(crate) struct CallMeter {
 
 impl CallMeter {
     pub(crate) fn new(limits: ModuleLimits, clock: CallClock) -> CallMeter {
-        let host_time = Duration::ZERO;
         let hits = LimitSet::default();
         CallMeter {
             limits,
             clock,
             started: None,
-            host_time,
+            host_time: Duration::ZERO,
+            credited: Duration::ZERO,
             host_calls: 0,
             output: 0,
             hits,
@@ -93,8 +93,12 @@ impl CallMeter {
     }
 
     /// Begins a call: time, host calls and output count from zero.
-    pub(crate) fn begin(&mut self, now: Instant) {
-        (self.started, self.host_time) = (Some(self.clock.at(now)), Duration::ZERO);
+    pub(crate) fn begin(&mut self) {
+        self.started = match self.clock {
+            CallClock::Wall(_) => None,
+            CallClock::Processor => Some(self.clock.now()),
+        };
+        (self.host_time, self.credited) = (Duration::ZERO, Duration::ZERO);
         (self.host_calls, self.output, self.hits) = (0, 0, LimitSet::default());
     }
 
@@ -160,15 +164,20 @@ impl CallMeter {
         }
     }
 
-    /// Decides whether a running call goes on.
-    pub(crate) fn on_deadline(&self, tick: Duration) -> UpdateDeadline {
-        let passed = self.started.map_or(Duration::ZERO, |started| {
-            self.clock.now().saturating_sub(started)
-        });
+    /// Decides whether a running call goes on whose ticks are over.
+    pub(crate) fn on_deadline(&mut self, tick: Duration) -> UpdateDeadline {
         // The epoch interrupts guest code only, so no host call is open and `host_time` is
         // complete.
-        let guest_time = passed.saturating_sub(self.host_time);
-        match ticks(self.limits.call_time.saturating_sub(guest_time), tick) {
+        let left = match self.started {
+            Some(started) => {
+                let passed = self.clock.now().saturating_sub(started);
+                let guest_time = passed.saturating_sub(self.host_time);
+                self.limits.call_time.saturating_sub(guest_time)
+            }
+            None => self.host_time.saturating_sub(self.credited),
+        };
+        self.credited = self.host_time;
+        match ticks(left, tick) {
             0 => UpdateDeadline::Interrupt,
             ticks => UpdateDeadline::Continue(ticks),
         }
@@ -192,34 +201,33 @@ mod tests {
     fn time_in_host_calls_is_not_the_guests() {
         let tick = Duration::from_millis(1);
         let began = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
-        let limits = ModuleLimits {
-            call_time: Duration::from_secs(10),
-            ..ModuleLimits::default()
-        };
-        let mut meter = CallMeter::new(limits, CallClock::Wall(began));
-        meter.begin(began);
+        let mut meter = CallMeter::new(ModuleLimits::default(), CallClock::Wall(began));
+        meter.begin();
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Interrupt));
-        meter.leave(Duration::from_secs(6));
+        meter.leave(Duration::from_secs(5));
         assert!(
-            matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks))
+            matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if ticks >= 6000)
+        );
+        assert!(
+            matches!(meter.on_deadline(tick), UpdateDeadline::Interrupt),
+            "time is added once"
         );
         assert!(
             matches!(meter.begin_host_call(), Err(CallAbort::HostCallTime(_))),
             "host calls have a limit of their own"
         );
-        meter.begin(Instant::now());
+        meter.begin();
         assert!(
             meter.begin_host_call().is_ok(),
             "what the start or init of an instance took is not its first call's"
         );
-        assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if ticks > 9000));
+        assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Interrupt));
     }
 
     #[test]
     fn processor_time_does_not_pass_while_a_thread_waits() {
         let mut meter = CallMeter::new(ModuleLimits::default(), CallClock::Processor);
-        let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
-        meter.begin(long_ago);
+        meter.begin();
         assert!(matches!(
             meter.on_deadline(Duration::from_millis(1)),
             UpdateDeadline::Continue(_)

@@ -1,5 +1,6 @@
 //! Modules: components that were checked, compiled and linked with their granted capabilities,
 //! ready to be called.
+use crate::call_data::RoleCall;
 use crate::idle_instances::{IdleInstances, ModuleRetired, Tenancy};
 use crate::instance::{CompletedCall, Instance, StartFailure};
 use crate::instance_state::CallOutput;
@@ -7,11 +8,11 @@ use crate::instance_template::InstanceTemplate;
 use crate::quarantine::Quarantine;
 use crate::record::{CallEnd, CallRecord};
 use crate::{
-    CallFailure, CallSubject, Digest, Engine, EventCall, FailureKind, Grants, HandlerResult,
-    InitError, Inspection, LimitKind, LoadError, ModuleHealth, ModuleLimits, Quarantined, Role,
-    Services, inspect,
+    CallFailure, Digest, Engine, EventCall, FailureKind, Grants, HandlerResult, InitError,
+    Inspection, LimitKind, LoadError, ModuleHealth, ModuleLimits, Quarantined, Role, Services,
+    inspect,
 };
-use peal_model::{Info, ModuleRegistration, Proc};
+use peal_model::{Info, ModuleRegistration};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -137,9 +138,9 @@ impl Module {
     ///
     /// A trap, a time-out or any other excess is a result as well. The instance is then dropped
     /// with all its data, and the next call has another. RFC 0002, "PMIx Event Notification".
-    pub fn handle(&self, call: &EventCall) -> HandlerResult {
-        let source = call.event.source.as_ref();
-        match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {
+    pub fn handle(&self, call: EventCall) -> HandlerResult {
+        let code = call.event.code;
+        match self.call(Role::EventHandler, call, Instance::handle) {
             Ok(CompletedCall {
                 answer: status,
                 output,
@@ -165,51 +166,53 @@ impl Module {
                 }
             }
             Err(failure) => {
-                self.record_not_called(&failure, || CallSubject::Event(call.clone()));
-                self.report(&failure, &format!("event {}", call.event.code));
+                self.report(&failure, &format!("event {code}"));
                 HandlerResult::from(failure)
             }
         }
     }
 
-    /// Calls an instance in a role, for a call that `cause` has caused. An instance that fails is
-    /// dropped.
-    pub(crate) fn call<R>(
+    /// Calls an instance in a role. An instance that fails is dropped.
+    pub(crate) fn call<C: RoleCall, R>(
         &self,
         role: Role,
-        cause: Option<&Proc>,
-        work: impl FnOnce(&mut Instance) -> Result<R, CallFailure>,
+        call: C,
+        work: impl FnOnce(&mut Instance, C) -> Result<R, CallFailure>,
     ) -> Result<R, CallFailure> {
-        // A missing role is no failure of the module, so it is not counted.
-        if !self.has_role(role) {
-            return Err(CallFailure::no_role(role));
+        // Neither is a failure of the module, so it is not counted.
+        let may_be_called = match self.has_role(role) {
+            true => self.quarantine.check(),
+            false => Err(CallFailure::no_role(role)),
+        };
+        if let Err(failure) = may_be_called {
+            self.record_not_called(&failure, call);
+            return Err(failure);
         }
-        self.quarantine.check()?;
         // Lines of the trace within the call name the module and the role.
         let span = tracing::info_span!("call", module = self.name(), role = role.name());
         let _entered = span.enter();
-        let tenancy = self.idle.tenancy(cause.map(|proc| &proc.nspace));
+        let tenancy = self.idle.tenancy(call.source().map(|proc| &proc.nspace));
         let called = match self.ready_instance(&tenancy) {
-            Ok(mut instance) => match work(&mut instance) {
+            // The instance records the call, also if it fails.
+            Ok(mut instance) => match work(&mut instance, call) {
                 Ok(answer) => {
                     self.put_back(instance);
                     return Ok(answer);
                 }
                 failed => failed,
             },
-            Err(failure) => Err(failure),
+            Err(failure) => {
+                self.record_not_called(&failure, call);
+                Err(failure)
+            }
         };
         called.inspect_err(|failure| self.count_failure(failure))
     }
 
     /// Records a call that was not made because there was no instance.
-    pub(crate) fn record_not_called(
-        &self,
-        failure: &CallFailure,
-        subject: impl FnOnce() -> CallSubject,
-    ) {
-        // A call that reached an instance was recorded by the instance, also if it failed.
-        let was_called = !matches!(
+    pub(crate) fn record_not_called(&self, failure: &CallFailure, call: impl RoleCall) {
+        // An instance that failed to start has recorded that.
+        let has_started = matches!(
             failure.kind,
             FailureKind::Unavailable | FailureKind::Quarantined
         );
@@ -218,14 +221,14 @@ impl Module {
             .services
             .recorder
             .as_ref()
-            .filter(|_| !was_called)
+            .filter(|_| has_started)
         else {
             return;
         };
         recorder.record(CallRecord {
             instance: 0,
             number: 0,
-            subject: subject(),
+            subject: call.into(),
             host_calls: Vec::new(),
             refused_growths: Vec::new(),
             end: CallEnd::Failed(failure.clone()),

@@ -1,9 +1,9 @@
 //! Arguments and results of calls of policies and log channels.
 use crate::bindings::peal::pmix::types::PolicyOutcome as WitOutcome;
-use crate::instance::CompletedCall;
+use crate::instance::{CompletedCall, Instance};
 use crate::instance_state::CallOutput;
 use crate::text::{MAX_QUOTED, plain};
-use crate::{CallFailure, CallSubject, CallUsage, Module, Role};
+use crate::{CallFailure, CallUsage, Module, Role};
 use peal_model::{
     Amendment, ChainResult, Info, Key, LogRequest, Mail, PolicyOutcome, PolicyRequest, Status, code,
 };
@@ -77,16 +77,15 @@ impl Module {
     ///
     /// As with [`Module::handle`], a failure is a result as well. The caller decides which verdict
     /// it counts as.
-    pub fn decide(&self, call: &PolicyCall) -> PolicyResult {
+    pub fn decide(&self, call: PolicyCall) -> PolicyResult {
         let hook = call.request.subject.hook();
         let decided = match Role::policy(hook) {
-            Some(role) => {
-                let requester = call.request.requester.as_ref();
-                self.call(role, requester, |instance| instance.decide(call))
+            Some(role) => self.call(role, call, Instance::decide),
+            None => {
+                let failure = CallFailure::unavailable(format!("hook {hook} has no policies"));
+                self.record_not_called(&failure, call);
+                Err(failure)
             }
-            None => Err(CallFailure::unavailable(format!(
-                "hook {hook} has no policies"
-            ))),
         };
         match decided {
             Ok(CompletedCall {
@@ -112,7 +111,6 @@ impl Module {
                 }
             }
             Err(failure) => {
-                self.record_not_called(&failure, || CallSubject::Policy(call.clone()));
                 self.report(&failure, &format!("{hook} request"));
                 let usage = failure.usage;
                 let infos = Vec::new();
@@ -147,7 +145,7 @@ impl Module {
             request: Arc::new(request),
             steps: Arc::default(),
         };
-        let answer = self.log(&call);
+        let answer = self.log(call);
         // A channel that fails exists.
         answer.failure.is_some() || answer.status != code::PMIX_ERR_NOT_AVAILABLE
     }
@@ -157,10 +155,9 @@ impl Module {
     ///
     /// As with [`Module::handle`], a failure is a result as well. Output written before the failure
     /// stays written.
-    pub fn log(&self, call: &ChannelCall) -> ChannelResult {
-        match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| {
-            instance.log(call)
-        }) {
+    pub fn log(&self, call: ChannelCall) -> ChannelResult {
+        let channel = call.channel.clone();
+        match self.call(Role::LogChannel, call, Instance::log) {
             Ok(CompletedCall {
                 answer: status,
                 output,
@@ -172,10 +169,9 @@ impl Module {
                 usage,
             },
             Err(failure) => {
-                self.record_not_called(&failure, || CallSubject::Log(call.clone()));
                 self.report(
                     &failure,
-                    &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)),
+                    &format!("log channel {}", plain(channel.as_str(), MAX_QUOTED)),
                 );
                 let status = failure.kind.status();
                 let usage = failure.usage;

@@ -99,9 +99,9 @@ impl ReplayInstance<'_> {
         // The end of the call is in the record.
         match &recorded.subject {
             CallSubject::Settings(settings) => drop(self.instance.init(settings)),
-            CallSubject::Event(call) => drop(self.instance.handle(call)),
-            CallSubject::Policy(call) => drop(self.instance.decide(call)),
-            CallSubject::Log(call) => drop(self.instance.log(call)),
+            CallSubject::Event(call) => drop(self.instance.handle(call.clone())),
+            CallSubject::Policy(call) => drop(self.instance.decide(call.clone())),
+            CallSubject::Log(call) => drop(self.instance.log(call.clone())),
             CallSubject::None => return None,
         }
         self.replay.stand_ins.take_record()

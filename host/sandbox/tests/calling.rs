@@ -30,7 +30,7 @@ fn a_handler_reads_an_info_and_pushes_a_result() {
         info("test.question", Value::Uint64(1)),
         info("test.question", Value::Uint64(41)),
     ];
-    let result = module.handle(&call(event(-1, infos)));
+    let result = module.handle(call(event(-1, infos)));
     assert_eq!(result.status, code::PMIX_EVENT_PARTIAL_ACTION_TAKEN);
     let mut answer = info("test.answer", Value::Uint64(42));
     answer.flags = InfoFlags::REQUIRED;
@@ -138,7 +138,7 @@ fn every_kind() -> Vec<Info> {
 #[test]
 fn every_kind_of_value_goes_in_and_comes_out_unharmed() {
     let infos = every_kind();
-    let result = load("echo", patient()).handle(&call(event(-1, infos.clone())));
+    let result = load("echo", patient()).handle(call(event(-1, infos.clone())));
     assert_eq!(result.failure, None);
     for (got, sent) in result.infos.iter().zip(&infos) {
         assert_eq!(got, sent);
@@ -153,7 +153,7 @@ fn every_kind_of_value_goes_in_and_comes_out_unharmed() {
 fn values_without_counterpart_are_shown_as_contract_defines() {
     let mut flagged = info("test.flags", Value::String(None));
     flagged.flags = InfoFlags(0b11111 | 1 << 20);
-    let result = load("echo", patient()).handle(&call(event(-1, vec![flagged])));
+    let result = load("echo", patient()).handle(call(event(-1, vec![flagged])));
     assert_eq!(result.infos[0].value, Value::Undef, "a NULL string");
     assert_eq!(
         result.infos[0].flags,
@@ -166,7 +166,7 @@ fn values_without_counterpart_are_shown_as_contract_defines() {
 fn a_handler_sees_targets_source_and_credentials() {
     let module = load("echo", patient());
     let targets = Value::procs([proc("job", 0), proc("job", 1)]);
-    let result = module.handle(&call(event(
+    let result = module.handle(call(event(
         -2,
         vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, targets.clone())],
     )));
@@ -185,7 +185,7 @@ fn a_handler_sees_targets_source_and_credentials() {
         gid: 100,
     });
     let values: Vec<Value> = module
-        .handle(&call)
+        .handle(call)
         .infos
         .into_iter()
         .map(|info| info.value)
@@ -218,7 +218,7 @@ fn a_handler_sees_the_steps_before_it() {
         -1_000_001,
         vec![info("test.pushed", nested.clone())],
     ));
-    let result = module.handle(&call);
+    let result = module.handle(call.clone());
     let values: Vec<Value> = result.infos.into_iter().map(|info| info.value).collect();
     let status = |code| Value::Status(Status(code));
     assert_eq!(
@@ -250,7 +250,7 @@ fn impossible_value_is_a_failure_with_the_reason() {
         (-10, FailureKind::Trapped, "array 0"),
         (-8, FailureKind::Output, "nested more than"),
     ] {
-        let result = module.handle(&call(event(code, every_kind())));
+        let result = module.handle(call(event(code, every_kind())));
         let failure = result.failure.unwrap();
         assert_eq!(failure.kind, kind, "{failure}");
         assert!(failure.reason.contains(reason), "{failure}");
@@ -266,13 +266,13 @@ fn an_array_within_arrays_counts_as_often_as_it_is_there() {
         ..patient()
     };
     let failure = load("echo", limits(20_000))
-        .handle(&call(event(-9, Vec::new())))
+        .handle(call(event(-9, Vec::new())))
         .failure
         .unwrap();
     assert_eq!(failure.kind, FailureKind::Output, "{failure}");
     assert_eq!(
         load("echo", limits(1_000_000))
-            .handle(&call(event(-9, Vec::new())))
+            .handle(call(event(-9, Vec::new())))
             .failure,
         None
     );
@@ -291,7 +291,7 @@ fn all_infos_are_one_host_call_at_any_depth() {
             ..patient()
         },
     )
-    .handle(&call(event(-1, infos.clone())));
+    .handle(call(event(-1, infos.clone())));
     assert_eq!(result.failure, None);
     assert_eq!(result.infos, infos);
 }
@@ -306,7 +306,7 @@ fn a_value_is_found_with_its_arrays() {
         info("test.other", nested.clone()),
         info("test.echo", nested.clone()),
     ];
-    let result = load("echo", patient()).handle(&call(event(-11, infos)));
+    let result = load("echo", patient()).handle(call(event(-11, infos)));
     assert_eq!(
         result.infos,
         [info("test.echo", nested)],
@@ -321,7 +321,7 @@ fn handler_gets_the_tag_of_its_registration() {
         tag: 77,
         ..call(event(-12, Vec::new()))
     };
-    assert_eq!(load("echo", patient()).handle(&call).status, Status(77));
+    assert_eq!(load("echo", patient()).handle(call).status, Status(77));
 }
 
 /// Call for which the guest does something this many times.
@@ -332,7 +332,7 @@ fn times(tag: u32, event: Event) -> EventCall {
 #[test]
 fn notify_is_queued_until_the_handler_has_returned() {
     let module = load("notify", patient());
-    let result = module.handle(&times(2, event(-2, Vec::new())));
+    let result = module.handle(times(2, event(-2, Vec::new())));
     assert_eq!(result.status, Status(0));
     let [first, second] = &result.notifications[..] else {
         panic!("{result:?}")
@@ -351,7 +351,7 @@ fn notify_is_queued_until_the_handler_has_returned() {
         range: Range::ProcLocal,
         ..event(-2, Vec::new())
     };
-    let refused = module.handle(&call(local));
+    let refused = module.handle(call(local));
     assert_eq!(refused.status, code::PMIX_ERR_BAD_PARAM);
     assert!(refused.notifications.is_empty());
 }
@@ -365,9 +365,9 @@ fn a_call_raises_no_more_events_than_it_may() {
             ..patient()
         },
     );
-    let result = module.handle(&times(3, event(-2, Vec::new())));
+    let result = module.handle(times(3, event(-2, Vec::new())));
     assert_eq!((result.status, result.notifications.len()), (Status(0), 3));
-    let result = module.handle(&times(4, event(-2, Vec::new())));
+    let result = module.handle(times(4, event(-2, Vec::new())));
     assert_eq!(
         result.status,
         code::PMIX_ERR_OUT_OF_RESOURCE,
@@ -390,7 +390,7 @@ fn logging_goes_to_the_trace_and_cannot_forge_lines() {
         (Range::Session, "TRACE"),
     ] {
         let (result, trace) = traced(|| {
-            module.handle(&call(Event {
+            module.handle(call(Event {
                 range,
                 ..event(-1, Vec::new())
             }))
@@ -410,7 +410,7 @@ fn logging_goes_to_the_trace_and_cannot_forge_lines() {
 #[test]
 fn a_flood_of_messages_is_cut() {
     let module = load("logging", patient());
-    let (result, trace) = traced(|| module.handle(&times(4900, event(-1, Vec::new()))));
+    let (result, trace) = traced(|| module.handle(times(4900, event(-1, Vec::new()))));
     assert_eq!(result.failure, None, "the guest is none the wiser");
     let lines = trace.lines().count();
     assert!((100..4000).contains(&lines), "{lines} lines");
@@ -442,7 +442,7 @@ fn threads_share_a_module() {
                         vec![info("test.question", Value::Uint64(question))],
                     ));
                     assert_eq!(
-                        module.handle(&call).infos[0].value,
+                        module.handle(call.clone()).infos[0].value,
                         Value::Uint64(question + 1)
                     );
                 }

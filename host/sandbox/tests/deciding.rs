@@ -123,7 +123,7 @@ fn request(subject: PolicySubject) -> PolicyCall {
 }
 
 fn decide(module: &Module, subject: PolicySubject) -> PolicyResult {
-    module.decide(&request(subject))
+    module.decide(request(subject))
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn policy_gets_the_numbers_of_its_request() {
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
         Arc::make_mut(&mut call.steps).extend([step("a", 0, Vec::new()), step("b", 0, Vec::new())]);
         assert_eq!(
-            module.decide(&call).outcome,
+            module.decide(call.clone()).outcome,
             Ok(PolicyOutcome::Deny(Status(digits))),
             "{call:?}"
         );
@@ -265,7 +265,7 @@ fn policy_sees_requester_server_targets_infos_and_steps() {
         request: Arc::new(whole),
         steps: Arc::new(vec![step("first", 0, vec![pushed.clone()])]),
     };
-    let result = module.decide(&call);
+    let result = module.decide(call.clone());
     assert_eq!(result.outcome, Ok(PolicyOutcome::Pass));
 
     let uid = |n| Value::Uint32(n);
@@ -476,7 +476,7 @@ fn module_is_called_only_in_its_roles() {
         assert_eq!(failure.kind, FailureKind::Unavailable);
         assert_eq!(failure.reason, format!("module has no role {hook}-policy"));
     }
-    let result = judge.handle(&call(event(-1, Vec::new())));
+    let result = judge.handle(call(event(-1, Vec::new())));
     assert_eq!(result.status, Status::PEAL_ERR_MODULE_UNAVAILABLE);
     assert_eq!(
         result.failure.unwrap().reason,
@@ -511,7 +511,7 @@ fn amendment_needs_no_grant_and_has_no_effect_outside_policies() {
         Services::default(),
     )
     .unwrap();
-    let result = module.handle(&call(event(-1, mixed())));
+    let result = module.handle(call(event(-1, mixed())));
     assert_eq!((result.status, result.failure), (Status(7), None));
     assert!(result.infos.is_empty());
 }

@@ -18,7 +18,7 @@ const CONTROL_AND_TRAP: i32 = -4;
 
 /// Asks for this so many times.
 fn ask(module: &Module, code: i32, times: u32) -> HandlerResult {
-    module.handle(&EventCall {
+    module.handle(EventCall {
         tag: times,
         ..call(event(code, Vec::new()))
     })

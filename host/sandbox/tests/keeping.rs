@@ -103,7 +103,7 @@ fn ask(module: &Module, what: i32, key: &str, value: &[u8]) -> HandlerResult {
         info("test.key", Value::string(key)),
         info("test.value", Value::ByteObject(Bytes::from(value))),
     ];
-    module.handle(&call(event(what, infos)))
+    module.handle(call(event(what, infos)))
 }
 
 /// The status that it answered, and what it pushed.

@@ -21,7 +21,7 @@ const PAGE: usize = 65_536;
 /// Calls a module for an event that a proc of this namespace has raised, or no proc if it is empty.
 fn handle_of(module: &Module, nspace: &str, code: i32) -> HandlerResult {
     let source = (!nspace.is_empty()).then(|| Proc::new(Nspace::new(nspace).unwrap(), Rank(0)));
-    module.handle(&call(Event {
+    module.handle(call(Event {
         source,
         ..event(code, Vec::new())
     }))

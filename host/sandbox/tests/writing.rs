@@ -89,7 +89,7 @@ fn channel_writes_to_named_sink_for_current_request() {
     let right = Arc::new(Page::default());
     let module = channel(&[("left", &left), ("right", &right)], patient());
     let call = call(0, "right", b"hello\n");
-    let result = module.log(&call);
+    let result = module.log(call.clone());
     let usage = result.usage;
     assert_eq!(
         result,
@@ -126,7 +126,7 @@ fn channel_sees_request_and_status_of_earlier_channels() {
         .data
         .push(info("test.array", Value::DataArray(nested)));
     call.steps = Arc::new(vec![step("syslog", -64, Vec::new())]);
-    let result = module.log(&call);
+    let result = module.log(call.clone());
     assert_eq!(result.failure, None);
     let head = [
         Value::string("pmix.log.test"),
@@ -161,7 +161,7 @@ fn a_request_without_a_time_shows_none() {
     Arc::make_mut(&mut call.request).timestamp = None;
     Arc::make_mut(&mut call.request).source = None;
     Arc::make_mut(&mut call.request).identity = None;
-    let infos = channel(&[("a", &page)], patient()).log(&call).infos;
+    let infos = channel(&[("a", &page)], patient()).log(call).infos;
     assert_eq!(infos[1].value, Value::Uint64(0));
     assert_eq!(
         infos[5].value,
@@ -178,21 +178,21 @@ fn channel_gets_status_of_missing_or_refusing_sink() {
     });
     let module = channel(&[("full", &full)], patient());
     assert_eq!(
-        module.log(&call(0, "full", b"x")).status,
+        module.log(call(0, "full", b"x")).status,
         code::PMIX_ERR_OUT_OF_RESOURCE
     );
     assert_eq!(
-        module.log(&call(0, "ful", b"x")).status,
+        module.log(call(0, "ful", b"x")).status,
         code::PMIX_ERR_NOT_FOUND
     );
     assert_eq!(
-        module.log(&call(0, "", b"x")).status,
+        module.log(call(0, "", b"x")).status,
         code::PMIX_ERR_NOT_FOUND
     );
     assert_eq!(full.written.lock().unwrap().len(), 1);
     assert_eq!(
         load("scribe", patient())
-            .log(&call(0, "stdout", b"x"))
+            .log(call(0, "stdout", b"x"))
             .status,
         code::PMIX_ERR_NOT_FOUND
     );
@@ -200,7 +200,7 @@ fn channel_gets_status_of_missing_or_refusing_sink() {
 
 #[test]
 fn channel_reports_its_own_status() {
-    let result = load("scribe", patient()).log(&call(4, "", b""));
+    let result = load("scribe", patient()).log(call(4, "", b""));
     assert_eq!((result.status, result.failure), (Status(-3), None));
 }
 
@@ -215,11 +215,11 @@ fn written_bytes_count_as_output() {
         },
     );
     assert_eq!(
-        module.log(&call(0, "out", &[b'x'; 10_000])).status,
+        module.log(call(0, "out", &[b'x'; 10_000])).status,
         code::PMIX_SUCCESS
     );
     assert_eq!(
-        failure(&module.log(&call(0, "out", &[b'x'; 10_001]))),
+        failure(&module.log(call(0, "out", &[b'x'; 10_001]))),
         FailureKind::Output
     );
     assert_eq!(
@@ -228,7 +228,7 @@ fn written_bytes_count_as_output() {
         "nothing of it was written"
     );
     assert_eq!(
-        failure(&module.log(&call(3, "out", &[b'x'; 1000]))),
+        failure(&module.log(call(3, "out", &[b'x'; 1000]))),
         FailureKind::Output
     );
     assert_eq!(page.written.lock().unwrap().len(), 11, "ten were");
@@ -238,7 +238,7 @@ fn written_bytes_count_as_output() {
 fn bytes_written_before_failure_stay_written() {
     let page = Arc::new(Page::default());
     let module = channel(&[("out", &page)], patient());
-    let (result, trace) = traced(|| module.log(&call(2, "out", b"before\n")));
+    let (result, trace) = traced(|| module.log(call(2, "out", b"before\n")));
     assert_eq!(failure(&result), FailureKind::Trapped);
     assert!(
         trace.contains("module=\"scribe\"") && trace.contains("log channel pmix.log.test"),
@@ -246,7 +246,7 @@ fn bytes_written_before_failure_stay_written() {
     );
     assert_eq!(page.written.lock().unwrap()[0].1, b"before\n");
     assert_eq!(
-        module.log(&call(0, "out", b"after\n")).status,
+        module.log(call(0, "out", b"after\n")).status,
         code::PMIX_SUCCESS,
         "the next has a fresh instance"
     );
@@ -254,7 +254,7 @@ fn bytes_written_before_failure_stay_written() {
 
 #[test]
 fn a_module_that_is_no_channel_is_not_available() {
-    let result = load("judge", patient()).log(&call(0, "out", b"x"));
+    let result = load("judge", patient()).log(call(0, "out", b"x"));
     assert_eq!(failure(&result), FailureKind::Unavailable);
     assert_eq!(
         result.failure.unwrap().reason,

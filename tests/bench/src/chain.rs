@@ -218,7 +218,7 @@ impl Hosted {
                 NextHandler::Done(finished) => return finished,
             };
             let member = call.member();
-            let result = member.handler.handle(&EventCall {
+            let result = member.handler.handle(EventCall {
                 number: 0,
                 registration: member.id.0,
                 tag: 0,

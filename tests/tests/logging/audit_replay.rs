@@ -138,7 +138,7 @@ fn call(module: &Module, number: u64) {
         range: Range::Session,
         infos: infos(number),
     };
-    module.handle(&EventCall {
+    module.handle(EventCall {
         number,
         registration: 1,
         tag: 0,
@@ -167,7 +167,7 @@ fn ask(module: &Module, number: u64) {
         server: UserIdentity { uid: 0, gid: 0 },
         targets: Vec::new(),
     };
-    module.decide(&PolicyCall {
+    module.decide(PolicyCall {
         number,
         request: Arc::new(request),
         steps: Arc::default(),

@@ -216,7 +216,7 @@ fn decide(module: &Module, subject: PolicySubject) -> PolicyResult {
         server: UserIdentity { uid: 0, gid: 0 },
         targets: Vec::new(),
     };
-    module.decide(&PolicyCall {
+    module.decide(PolicyCall {
         number: 0,
         request: Arc::new(request),
         steps: Arc::new(Vec::new()),
@@ -382,7 +382,7 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
         request: Arc::new(request),
         steps: Arc::new(Vec::new()),
     };
-    assert_eq!(module.log(&call).status, code::PMIX_SUCCESS, "{name}");
+    assert_eq!(module.log(call).status, code::PMIX_SUCCESS, "{name}");
     assert_eq!(
         String::from_utf8_lossy(&written.0.lock().unwrap()),
         "hällo\n",

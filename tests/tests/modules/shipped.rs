@@ -90,7 +90,7 @@ fn request(subject: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
 
 /// Returns the outcome of a policy and its reason.
 fn decide(module: &Module, request: PolicyRequest) -> (PolicyOutcome, String) {
-    let result = module.decide(&PolicyCall {
+    let result = module.decide(PolicyCall {
         number: 0,
         request: Arc::new(request),
         steps: Arc::default(),
@@ -276,7 +276,7 @@ fn trap_policy_fails_on_any_request() {
             steps: Arc::default(),
         };
         assert_eq!(
-            module.decide(&call).outcome.unwrap_err().kind,
+            module.decide(call).outcome.unwrap_err().kind,
             FailureKind::Trapped
         );
     }
@@ -428,7 +428,7 @@ impl Stdio {
             request: Arc::new(request),
             steps: Arc::default(),
         };
-        let result = self.module.log(&call);
+        let result = self.module.log(call);
         assert_eq!(result.failure, None);
         let taken = |page: &Page| std::mem::take(&mut *page.0.lock().unwrap());
         (result.status, taken(&self.stdout), taken(&self.stderr))

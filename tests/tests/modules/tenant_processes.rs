@@ -159,7 +159,7 @@ fn run_here(names: &[&str]) -> Vec<HandlerResult> {
             Services::default(),
         )
         .unwrap();
-        let result = module.handle(&EventCall {
+        let result = module.handle(EventCall {
             number: 1,
             registration: at as u64,
             tag: 0,

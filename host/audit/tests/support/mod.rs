@@ -264,7 +264,7 @@ pub fn run(place: &Place) {
         assert_eq!(decide(&audit, number, &granted()), CommitResult::Yes);
         assert_eq!(
             module
-                .handle(&event(
+                .handle(event(
                     -1,
                     vec![Info::new(
                         peal_model::key::PMIX_JOB_SIZE,

@@ -220,7 +220,7 @@ impl Loaded {
             reports,
             failure,
             ..
-        } = self.module.handle(&call);
+        } = self.module.handle(call);
         CaseResult {
             status: Some(status),
             infos,
@@ -234,7 +234,7 @@ impl Loaded {
     }
 
     fn decide(&self, call: &PolicyCall) -> CaseResult {
-        let result = self.module.decide(call);
+        let result = self.module.decide(call.clone());
         let (outcome, status, failure) = match result.outcome {
             Ok(PolicyOutcome::Pass) => (Some("pass"), None, None),
             Ok(PolicyOutcome::Grant) => (Some("grant"), None, None),
@@ -259,7 +259,7 @@ impl Loaded {
     }
 
     fn log(&self, call: &ChannelCall) -> CaseResult {
-        let result = self.module.log(call);
+        let result = self.module.log(call.clone());
         CaseResult {
             status: Some(result.status),
             infos: result.infos,

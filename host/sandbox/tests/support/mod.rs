@@ -101,7 +101,7 @@ pub fn call(event: Event) -> EventCall {
 
 /// Hands a module an event without infos.
 pub fn handle(module: &Module, code: i32) -> HandlerResult {
-    module.handle(&call(event(code, Vec::new())))
+    module.handle(call(event(code, Vec::new())))
 }
 
 pub fn proc(nspace: &str, rank: u32) -> Proc {

@@ -345,7 +345,7 @@ impl HandlerCaller for ModuleCaller {
     fn call(&mut self, pending: &PendingHandler<HostedHandler>) -> HandlerReturn {
         let member = pending.member();
         let result = match member.handler.module.here() {
-            Some(module) => module.handle(&EventCall {
+            Some(module) => module.handle(EventCall {
                 number: self.number,
                 registration: member.id.0,
                 tag: member.handler.tag,

@@ -294,7 +294,7 @@ fn call(pending: PendingChannel, writers: &ChannelModules) -> LogRun {
     let mut watch = Stopwatch::start();
     let channel = pending.channel().clone();
     let request = pending.request();
-    let result = module.log(&ChannelCall {
+    let result = module.log(ChannelCall {
         channel,
         request,
         steps: pending.steps().clone(),

@@ -245,7 +245,7 @@ fn walk(
             infos,
             amendment,
             usage,
-        } = pending.policy().module.decide(&call);
+        } = pending.policy().module.decide(call);
         let time = watch.lap();
         let module = &pending.policy().module;
         meters.called(module.name(), time, &usage, outcome.as_ref().err());
@@ -261,8 +261,6 @@ fn walk(
             };
             recorder.record(called, time, &usage, outcome);
         }
-        // Drop the call first: with a single reference the infos need not be copied to be amended.
-        drop(call);
         let outcome = outcome.map_err(|failure| {
             metrics.counters().policy_failures.count();
             PolicyFailure {

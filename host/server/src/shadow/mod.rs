@@ -90,7 +90,7 @@ impl Shadows {
     ) {
         match pending.member().handler.module.clone() {
             LoadedModule::Here(module) => self.run(owner, module, move |module| {
-                let result = module.handle(&event_call(&pending, source));
+                let result = module.handle(event_call(&pending, source));
                 handler_outcome(&pending, &actual, result)
             }),
             LoadedModule::Tenant(module) => {
@@ -175,8 +175,8 @@ fn call_policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCal
         infos,
         amendment,
         ..
-    } = module.decide(&call);
-    let about = describe_request(&call.request);
+    } = module.decide(call);
+    let about = describe_request(pending.request());
     let failure = outcome.as_ref().err().map(|failure| failure.reason.clone());
     let answer = match &outcome {
         Ok(PolicyOutcome::Pass) => "pass".to_owned(),

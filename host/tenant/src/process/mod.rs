@@ -163,12 +163,11 @@ impl RuntimeProcess {
                 steps: Arc::clone(&steps),
             };
             let reply = match module {
-                Some(module) => called(&module, &event_call),
+                Some(module) => called(&module, event_call),
                 None => HandlerReply::not_called(HandlerResult::from(CallFailure::unavailable(
                     "module is not loaded",
                 ))),
             };
-            drop(event_call);
             let status = reply.result.status;
             Arc::make_mut(&mut steps).push(ChainResult {
                 name: handler.name,
@@ -260,7 +259,7 @@ impl RuntimeProcess {
     }
 }
 
-fn called(module: &Module, call: &EventCall) -> HandlerReply {
+fn called(module: &Module, call: EventCall) -> HandlerReply {
     let started = Instant::now();
     let result = module.handle(call);
     HandlerReply {

@@ -388,7 +388,7 @@ fn call(module: &Module) {
             identity: user,
             steps: Arc::default(),
         };
-        reached(module.handle(&call).failure.map(|failure| failure.kind));
+        reached(module.handle(call).failure.map(|failure| failure.kind));
     }
     let monitor = Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Bool(true));
     let subjects = [
@@ -439,7 +439,7 @@ fn call(module: &Module) {
                 owner: user,
             }],
         };
-        let result = module.decide(&PolicyCall {
+        let result = module.decide(PolicyCall {
             number: 0,
             request: Arc::new(request),
             steps: Arc::default(),
@@ -456,7 +456,7 @@ fn call(module: &Module) {
             directives: Vec::new(),
         };
         let channel = Key::from(key::PMIX_LOG_STDOUT);
-        let result = module.log(&ChannelCall {
+        let result = module.log(ChannelCall {
             channel,
             request: Arc::new(request),
             steps: Arc::default(),
