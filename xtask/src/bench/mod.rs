@@ -119,7 +119,7 @@ pub enum Group {
     /// Jobs of 64 to 1,024 procs: until all have initialized, fences, groups, events and queries, a killed proc, the
     /// end; and the server's processor time and instructions for a proc
     Scale,
-    /// A line that a client logs, through a channel component
+    /// A line that a client logs, through a channel component and by the launcher
     Log,
     /// Heartbeats: the rate, and the cost of many clients that send one a second each
     Monitor,

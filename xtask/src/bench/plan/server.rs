@@ -87,7 +87,11 @@ impl Plan {
     pub(super) fn log(&mut self) {
         let count = self.size.of(5000);
         let warm = self.size.of(500);
-        for (side, hosts) in [(Side::Peal, Hosts::Stdio), (Side::C, Hosts::Nothing)] {
+        for (name, side, hosts) in [
+            ("log.peal", Side::Peal, Hosts::Stdio),
+            ("log.host", Side::Peal, Hosts::Nothing),
+            ("log.c", Side::C, Hosts::Nothing),
+        ] {
             let job = JobMeasurement {
                 side,
                 procs: 1,
@@ -97,19 +101,27 @@ impl Plan {
                 extra: 0,
                 hosts,
             };
-            self.arm(format!("log.{}", side.name()), MeasuredWork::Job(job));
+            self.arm(name.to_owned(), MeasuredWork::Job(job));
         }
-        let ours = metric("log.peal", "per_s");
-        let peer = (C, metric("log.c", "per_s"));
-        let what = "blocking requests to stderr, libpmix clients";
-        self.row(
-            Group::Log,
-            what,
-            ours,
-            peer,
-            "/s",
-            ResultBound::RatioAtLeast(1.0),
-        );
+        for (name, what) in [
+            (
+                "log.peal",
+                "blocking requests to stderr, through a component, libpmix clients",
+            ),
+            (
+                "log.host",
+                "blocking requests to stderr, by the launcher, libpmix clients",
+            ),
+        ] {
+            self.row(
+                Group::Log,
+                what,
+                metric(name, "per_s"),
+                (C, metric("log.c", "per_s")),
+                "/s",
+                ResultBound::RatioAtLeast(1.0),
+            );
+        }
         self.one_proc_floor("log", FloorWork::Log, (5000, 500));
         let what = "blocking requests to stderr, ";
         self.beside_floor(Group::Log, what, "log", "per_s", &[Side::Peal]);
