@@ -83,12 +83,13 @@ pub fn is_undisturbed(during: MeasuredTimes, before: MeasuredTimes) -> bool {
     during.median <= (2 * before.median).max(UNDISTURBED)
 }
 
-/// Returns the memory of the server in bytes.
+/// Returns the memory of the server in bytes, without that of its program: how much of a file is mapped depends on
+/// what the system has read of it before.
 pub fn memory(daemon: &Daemon) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix("RssAnon:"))
         .unwrap();
     line.trim()
         .strip_suffix(" kB")

@@ -34,6 +34,8 @@ fn values_of_one_user_take_share_of_memory_and_go_with_procs() {
     until("the values are gone", || {
         stat(&daemon, "peal_put_bytes", &[]) == 0
     });
-    let left = memory(&daemon).saturating_sub(before);
-    assert!(left < 16 * MIB, "{} MiB", left / MIB);
+    // The entries of the procs may be dropped after they are counted as gone.
+    until("their memory is free", || {
+        memory(&daemon).saturating_sub(before) < 16 * MIB
+    });
 }
