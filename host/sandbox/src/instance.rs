@@ -430,7 +430,7 @@ impl Instance {
     {
         // The start is call 0, so the first call is 1.
         self.calls += 1;
-        // Read for a record only: to read the clock takes as long as the rest of the preparation.
+        // The clock is read for a record only.
         let started = self
             .store
             .data()

@@ -180,9 +180,10 @@ impl Module {
         work: impl FnOnce(&mut Instance, C) -> Result<R, CallFailure>,
     ) -> Result<R, CallFailure> {
         // Neither is a failure of the module, so it is not counted.
-        let may_be_called = match self.has_role(role) {
-            true => self.quarantine.check(),
-            false => Err(CallFailure::no_role(role)),
+        let may_be_called = if self.has_role(role) {
+            self.quarantine.check()
+        } else {
+            Err(CallFailure::no_role(role))
         };
         if let Err(failure) = may_be_called {
             self.record_not_called(&failure, call);
@@ -212,7 +213,7 @@ impl Module {
     /// Records a call that was not made because there was no instance.
     pub(crate) fn record_not_called(&self, failure: &CallFailure, call: impl RoleCall) {
         // An instance that failed to start has recorded that.
-        let has_started = matches!(
+        let is_recorded = !matches!(
             failure.kind,
             FailureKind::Unavailable | FailureKind::Quarantined
         );
@@ -221,7 +222,7 @@ impl Module {
             .services
             .recorder
             .as_ref()
-            .filter(|_| has_started)
+            .filter(|_| !is_recorded)
         else {
             return;
         };
