@@ -83,13 +83,12 @@ pub fn is_undisturbed(during: MeasuredTimes, before: MeasuredTimes) -> bool {
     during.median <= (2 * before.median).max(UNDISTURBED)
 }
 
-/// Returns the memory of the server in bytes, without that of its program: how much of a file is mapped depends on
-/// what the system has read of it before.
+/// Returns the memory of the server in bytes.
 pub fn memory(daemon: &Daemon) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status
         .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"))
+        .find_map(|line| line.strip_prefix("VmRSS:"))
         .unwrap();
     line.trim()
         .strip_suffix(" kB")

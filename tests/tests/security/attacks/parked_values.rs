@@ -15,7 +15,12 @@ fn values_of_one_user_take_share_of_memory_and_go_with_procs() {
     let place = Place::new();
     // The share is twice that; 16 ranks would put 256 MiB.
     place.configure("[server]\nmax_put_bytes = 16777216\n");
-    let daemon = place.start();
+    // The values are blocks that go back to the system when they are freed. By default glibc makes room for later ones
+    // in its heap once such a block was freed, and may keep more than the bound below.
+    let daemon = place.start_under(|mut command| {
+        command.env("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072");
+        command
+    });
     let address = address(&daemon);
     let before = memory(&daemon);
     let mut attacker = Attacker::start(&[
@@ -34,8 +39,6 @@ fn values_of_one_user_take_share_of_memory_and_go_with_procs() {
     until("the values are gone", || {
         stat(&daemon, "peal_put_bytes", &[]) == 0
     });
-    // The entries of the procs may be dropped after they are counted as gone.
-    until("their memory is free", || {
-        memory(&daemon).saturating_sub(before) < 16 * MIB
-    });
+    let left = memory(&daemon).saturating_sub(before);
+    assert!(left < 16 * MIB, "{} MiB", left / MIB);
 }
