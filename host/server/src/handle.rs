@@ -9,7 +9,7 @@ use crate::{
     notice::RequestedTermination,
     process_watch::TooManyProcesses,
     server_inbox::{InboxCharge, InboxLimits, ServerInbox},
-    shared_actor::{FrozenActor, Unfinished},
+    shared_actor::{FrozenActor, SharedActor, Unfinished},
 };
 use peal_audit::CommitResult;
 use peal_cluster::ServerKind;
@@ -33,9 +33,16 @@ use peal_model::{
     Request, Status, Text, Value, code, key,
 };
 use peal_wire::IofOutput;
-use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    os::fd::OwnedFd,
+    sync::{Arc, OnceLock, Weak},
+};
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+};
 
 /// An event that a hosted handler raised.
 #[derive(Debug)]
@@ -269,9 +276,41 @@ pub(crate) enum ActorMessage {
 pub struct ServerHandle {
     internal: mpsc::UnboundedSender<ActorMessage>,
     pub(crate) inbox: ServerInbox,
+    /// Set when the server has started.
+    direct: Arc<OnceLock<ActorAccess>>,
+}
+
+/// Access to the actor for threads outside of the runtime.
+struct ActorAccess {
+    actor: Weak<SharedActor>,
+    runtime: Handle,
 }
 
 impl ServerHandle {
+    /// Gives threads outside of the runtime access to the actor. Must be called within the runtime.
+    pub(crate) fn give_access(&self, actor: &Arc<SharedActor>) {
+        // An error if it has been given already: the actor of a handle does not change.
+        let _ = self.direct.set(ActorAccess {
+            actor: Arc::downgrade(actor),
+            runtime: Handle::current(),
+        });
+    }
+
+    /// Executes a message on the caller's thread, for threads of guests: to wake the thread of the runtime for it takes
+    /// longer than most messages do. Must not be called by code that has locked the actor.
+    fn execute(&self, message: ActorMessage) {
+        let Some(ActorAccess { actor, runtime }) = self.direct.get() else {
+            // The server is about to start, and takes this first.
+            return self.send(message);
+        };
+        // The actor starts tasks.
+        let _entered = runtime.enter();
+        // Ignore a server that has stopped, as for messages in the queue.
+        if let Some(actor) = actor.upgrade() {
+            let _ = actor.with_actor(|actor| actor.handle_message(message));
+        }
+    }
+
     /// Registers a job, whose procs may then connect. Returns when the job is registered.
     pub async fn add_job(&self, spec: JobSpec) -> Result<(), AddJobError> {
         let (done, added) = oneshot::channel();
@@ -465,12 +504,14 @@ impl ServerHandle {
         });
     }
 
+    /// Answers a request on the caller's thread. See [`ServerHandle::execute`].
     pub(crate) fn answer(&self, to: RequestId, reply: Reply) {
-        self.send(ActorMessage::Answer { to, reply });
+        self.execute(ActorMessage::Answer { to, reply });
     }
 
+    /// Continues a decided request on the caller's thread. See [`ServerHandle::execute`].
     pub(crate) fn decided(&self, id: DecisionId, verdict: Verdict) {
-        self.send(ActorMessage::Decided { id, verdict });
+        self.execute(ActorMessage::Decided { id, verdict });
     }
 
     /// Reports that these ranks of a job were started, with the id of each process.
@@ -590,6 +631,7 @@ pub(crate) fn queues(limits: InboxLimits) -> (Queues, ActorInbox) {
             handle: ServerHandle {
                 internal: messages,
                 inbox: ServerInbox::new(limits),
+                direct: Arc::default(),
             },
             handler_requests: send_request,
         },

@@ -389,6 +389,7 @@ impl Server {
         let pacer = Arc::new(RequestPacer::new(settings.max_busy_percent, busy));
         let user_shares = Arc::new(UserShares::new(shares, identity.uid, pacer.clone()));
         let shared_actor = Arc::new(SharedActor::of(actor, spinner.clone()));
+        handle.give_access(&shared_actor);
         let (shares, charging) = (user_shares.clone(), Arc::downgrade(&shared_actor));
         metrics.show_quotas(move |report| {
             shares.report_quotas(report);

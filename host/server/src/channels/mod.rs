@@ -192,18 +192,10 @@ impl LogRequester {
 struct Logging {
     request: Arc<LogRequest>,
     run: LogRun,
-    subject: Subject,
-}
-
-/// Origin of a log request.
-enum Subject {
-    /// A requester. The key identifies similar requests if duplicates may be suppressed.
-    Request {
-        to: LogRequester,
-        duplicate_key: Option<DuplicateKey>,
-    },
-    /// The worker itself, with the number of suppressed duplicates.
-    Summary,
+    /// Recipient of the result; `None` if the worker itself made the request, as a summary of suppressed duplicates.
+    to: Option<LogRequester>,
+    /// Identifies similar requests if duplicates may be suppressed.
+    duplicate_key: Option<DuplicateKey>,
 }
 
 impl Logging {
@@ -299,6 +291,7 @@ impl Channels {
             host: host.clone(),
             gateways,
             metrics: metrics.clone(),
+            handle: handle.clone(),
             // One request at a time for each channel. The total needs no limit here, because the
             // queue has one.
             channel_permits: FairSemaphore::new(Semaphore::MAX_PERMITS, 1),
@@ -307,7 +300,6 @@ impl Channels {
         let worker = ChannelWorker {
             backlog: backlog.clone(),
             writer: writer.clone(),
-            handle: handle.clone(),
             duplicates,
             started,
         };
@@ -367,21 +359,20 @@ impl Channels {
             }
         };
         let user = request.identity.map(|identity| identity.uid);
-        let subject = Subject::request(to, run.likeness());
+        let duplicate_key = run.likeness();
         let Err(refused) = self.backlog.offer(
             user,
             Logging {
                 request,
                 run,
-                subject,
+                to: Some(to),
+                duplicate_key,
             },
         ) else {
             return None;
         };
         let RefusedRequest {
-            logging: Logging {
-                request, subject, ..
-            },
+            logging: Logging { request, to, .. },
             limit,
         } = *refused;
         self.writer.metrics.counters().log_requests_refused.count();
@@ -389,10 +380,7 @@ impl Channels {
             self.writer.metrics.refuse(uid, limit.quota());
         }
         tracing::debug!(source = writing::source_name(&request), user, %limit, "log request refused");
-        let Subject::Request { to, .. } = subject else {
-            return None;
-        };
-        to.answer(LogResult::refused(
+        to?.answer(LogResult::refused(
             code::PMIX_ERR_OUT_OF_RESOURCE,
             limit.info(),
         ))

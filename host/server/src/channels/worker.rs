@@ -1,16 +1,16 @@
 //! Worker of the log channels. It starts requests as they may begin, except duplicates of recent
 //! ones.
 use super::{
-    LogAnswer, LogRequester, Logging, Subject,
+    Logging,
     backlog::{ChannelBacklog, NextRequest, RequestPlace},
-    writing::{ChannelWriter, LogResult},
+    writing::ChannelWriter,
 };
-use crate::{deadline::until, guest_thread::on_guest_thread, handle::ServerHandle};
+use crate::{deadline::until, guest_thread::on_guest_thread};
 use peal_core::{
     MonotonicTime,
     log::duplicates::{DuplicateFilter, DuplicateKey, DuplicateSummary},
 };
-use peal_model::LogRequest;
+use peal_model::{LogRequest, Status};
 use std::{
     sync::Arc,
     time::{Instant, SystemTime},
@@ -21,17 +21,16 @@ use tracing::{Instrument, field};
 pub(super) struct ChannelWorker {
     pub(super) backlog: Arc<ChannelBacklog>,
     pub(super) writer: Arc<ChannelWriter>,
-    pub(super) handle: ServerHandle,
     /// Recent requests, for duplicate suppression.
     pub(super) duplicates: DuplicateFilter,
     pub(super) started: Instant,
 }
 
-/// Log request that was written.
+/// Log request that was written and answered.
 struct Written {
     request: Arc<LogRequest>,
-    subject: Subject,
-    result: LogResult,
+    duplicate_key: Option<DuplicateKey>,
+    status: Status,
     /// Kept until the duplicate filter contains the request, so that later duplicates find it.
     place: RequestPlace,
 }
@@ -75,7 +74,7 @@ impl ChannelWorker {
                 .writer
                 .route(&request, &self.writer.arrival(SystemTime::now(), origin))
             {
-                self.writer.write(&request, run).await;
+                self.writer.write(&request, run, None).await;
             }
         }
         let writers = self.writer.writers.borrow().clone();
@@ -110,10 +109,11 @@ impl ChannelWorker {
         let Logging {
             request,
             run,
-            subject,
+            to,
+            duplicate_key,
         } = logging;
-        let repeated = subject
-            .duplicate_key()
+        let repeated = duplicate_key
+            .as_ref()
             .and_then(|key| self.duplicates.repeats(key));
         if let Some(status) = repeated {
             self.writer
@@ -122,7 +122,9 @@ impl ChannelWorker {
                 .log_requests_aggregated
                 .count();
             // The place is dropped on return, so later requests may begin at once.
-            self.report(subject, status.into());
+            if let Some(to) = to {
+                self.writer.report(to, status.into());
+            }
             return;
         }
         let writer = self.writer.clone();
@@ -132,44 +134,31 @@ impl ChannelWorker {
         )
         .or_current();
         let write = async move {
-            let result = writer.write(&request, run).await;
+            let status = writer.write(&request, run, to).await;
             Written {
                 request,
-                subject,
-                result,
+                duplicate_key,
+                status,
                 place,
             }
         };
         under_way.spawn(write.instrument(span));
     }
 
-    /// Reports the result of a request, and remembers the request for duplicates. Afterwards later
-    /// requests may begin.
+    /// Remembers a request for duplicates. Afterwards later requests may begin.
     fn finish(&mut self, written: Written) {
         let Written {
             request,
-            mut subject,
-            result,
+            duplicate_key,
+            status,
             place,
         } = written;
-        if let Some(key) = subject.take_duplicate_key()
-            && let Some(summary) = self
-                .duplicates
-                .logged(key, &request, result.status, self.now())
+        if let Some(key) = duplicate_key
+            && let Some(summary) = self.duplicates.logged(key, &request, status, self.now())
         {
             self.add(summary);
         }
-        self.report(subject, result);
         drop(place);
-    }
-
-    fn report(&self, subject: Subject, result: LogResult) {
-        if let Subject::Request { to, .. } = subject {
-            self.writer.metrics.counters().log_requests.count();
-            if let Some(LogAnswer { to, reply }) = to.answer(result) {
-                self.handle.answer(to, reply);
-            }
-        }
     }
 
     /// Queues a summary of suppressed duplicates behind the other requests of its user. Its result
@@ -184,34 +173,10 @@ impl ChannelWorker {
                 Logging {
                     request,
                     run,
-                    subject: Subject::Summary,
+                    to: None,
+                    duplicate_key: None,
                 },
             );
-        }
-    }
-}
-
-impl Subject {
-    /// Returns the subject of a request of this requester.
-    pub(super) fn request(to: LogRequester, duplicate_key: Option<DuplicateKey>) -> Subject {
-        Subject::Request { to, duplicate_key }
-    }
-
-    fn duplicate_key(&self) -> Option<&DuplicateKey> {
-        match self {
-            Subject::Request {
-                duplicate_key: key, ..
-            } => key.as_ref(),
-            Subject::Summary => None,
-        }
-    }
-
-    fn take_duplicate_key(&mut self) -> Option<DuplicateKey> {
-        match self {
-            Subject::Request {
-                duplicate_key: key, ..
-            } => key.take(),
-            Subject::Summary => None,
         }
     }
 }

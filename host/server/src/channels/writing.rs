@@ -1,9 +1,10 @@
 //! Writing of one log request to its channels.
-use super::{ChannelModules, ChannelSettings};
+use super::{ChannelModules, ChannelSettings, LogAnswer, LogRequester};
 use crate::{
     fair_semaphore::FairSemaphore,
     gateways::Gateways,
     guest_thread::on_guest_thread,
+    handle::ServerHandle,
     host_environment::{HostEnvironment, UpcallFuture},
     metrics::{Metrics, Stopwatch},
 };
@@ -14,7 +15,7 @@ use peal_core::log::{
 use peal_model::{ChainResult, Info, Key, LogRequest, Reply, Status, Value, code};
 use peal_sandbox::{ChannelCall, GuestPool};
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ pub(super) struct ChannelWriter {
     pub(super) host: Arc<dyn HostEnvironment>,
     pub(super) gateways: Gateways,
     pub(super) metrics: Arc<Metrics>,
+    /// Server that answers the requesters.
+    pub(super) handle: ServerHandle,
     /// Semaphore of each channel. A user has at most one request in a channel, so the order of the
     /// permits is also the order of the users.
     pub(super) channel_permits: FairSemaphore<Key>,
@@ -67,6 +70,24 @@ struct WholeRequest<'a> {
     request: &'a LogRequest,
     modules: &'a ChannelModules,
     written: &'a mut WrittenByHost,
+}
+
+/// Requester of a request, until it is answered. `None` if nobody waits for the result.
+struct PendingRequester(Mutex<Option<LogRequester>>);
+
+impl PendingRequester {
+    fn take(&self) -> Option<LogRequester> {
+        // No code panics while it holds the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// State of a request after one of its channels.
+enum LogProgress {
+    /// This channel is next.
+    Try(Box<PendingChannel>),
+    /// All are done, and the requester has the result, which has this status.
+    Answered(Status),
 }
 
 /// Result of a log request.
@@ -153,35 +174,48 @@ impl ChannelWriter {
         }
     }
 
-    /// Writes a request to its channels and returns the result. Channels are not tried after the
-    /// time of the request is used up.
-    pub(super) async fn write(&self, request: &LogRequest, mut run: LogRun) -> LogResult {
+    /// Writes a request to its channels, answers its requester, and returns the status. Channels are not tried after
+    /// the time of the request is used up.
+    pub(super) async fn write(
+        self: &Arc<Self>,
+        request: &Arc<LogRequest>,
+        run: LogRun,
+        to: Option<LogRequester>,
+    ) -> Status {
+        // Shared with a guest thread, which may take no jobs.
+        let requester = Arc::new(PendingRequester(Mutex::new(to)));
         // One module set serves the whole request, even if the modules are replaced meanwhile.
         let writers = self.writers.borrow().clone();
         let mut timer = RequestTimer::new(self.settings.host_timeout);
         let mut by_host = WrittenByHost::NotYet;
-        let logged = loop {
-            let pending = match run.advance() {
-                NextChannel::Try(pending) => pending,
-                NextChannel::Done(logged) => break logged,
+        let mut progress = self.proceed(request, &requester, run);
+        loop {
+            let pending = match progress {
+                LogProgress::Try(pending) => *pending,
+                LogProgress::Answered(status) => return status,
             };
             if timer.0.is_zero() {
                 // Channels that are not tried get a status, so that the requester learns of them.
-                run = pending.finish(code::PMIX_ERR_TIMEOUT, Vec::new());
+                let run = pending.finish(code::PMIX_ERR_TIMEOUT, Vec::new());
+                progress = self.proceed(request, &requester, run);
                 continue;
             }
             let Ok(_turn) = self.channel_permits.take(pending.channel().clone()).await else {
-                return code::PMIX_ERR_OUT_OF_RESOURCE.into();
+                return self.answer(&requester, code::PMIX_ERR_OUT_OF_RESOURCE.into());
             };
             let begin = Instant::now();
             // The module may have been removed since the request was routed.
-            run = if pending.writer() == LogDestination::Module
+            progress = if pending.writer() == LogDestination::Module
                 && writers.module(pending.channel()).is_some()
             {
-                let writers = writers.clone();
-                match on_guest_thread(&self.pool, move || call(pending, &writers)).await {
-                    Some(run) => run,
-                    None => return code::PMIX_ERR_OUT_OF_RESOURCE.into(),
+                let (writer, writers) = (self.clone(), writers.clone());
+                let (of_thread, to) = (request.clone(), requester.clone());
+                // The guest thread answers after the last channel. To wake the thread of the runtime for that takes
+                // longer than to write most lines.
+                let job = move || writer.proceed(&of_thread, &to, call(pending, &writers));
+                match on_guest_thread(&self.pool, job).await {
+                    Some(progress) => progress,
+                    None => return self.answer(&requester, code::PMIX_ERR_OUT_OF_RESOURCE.into()),
                 }
             } else {
                 let whole = WholeRequest {
@@ -190,16 +224,46 @@ impl ChannelWriter {
                     written: &mut by_host,
                 };
                 let status = self.write_elsewhere(&pending, &timer, whole).await;
-                pending.finish(status, Vec::new())
+                self.proceed(request, &requester, pending.finish(status, Vec::new()))
             };
             timer.spend(begin.elapsed());
+        }
+    }
+
+    /// Returns the next channel of a request. Answers the requester if there is none.
+    fn proceed(
+        &self,
+        request: &LogRequest,
+        requester: &PendingRequester,
+        run: LogRun,
+    ) -> LogProgress {
+        let logged = match run.advance() {
+            NextChannel::Try(pending) => return LogProgress::Try(Box::new(pending)),
+            NextChannel::Done(logged) => logged,
         };
         for step in logged.steps.iter().filter(|step| !step.status.is_success()) {
             self.metrics.counters().log_channel_failures.count();
             let source = source_name(request);
             tracing::info!(source, channel = ?step.name, status = %step.status, infos = ?step.infos, "log channel failed");
         }
-        LogResult::of(logged)
+        LogProgress::Answered(self.answer(requester, LogResult::of(logged)))
+    }
+
+    /// Answers a requester and returns the status of the result.
+    fn answer(&self, requester: &PendingRequester, result: LogResult) -> Status {
+        let status = result.status;
+        if let Some(to) = requester.take() {
+            self.report(to, result);
+        }
+        status
+    }
+
+    /// Counts a request and reports its result.
+    pub(super) fn report(&self, to: LogRequester, result: LogResult) {
+        self.metrics.counters().log_requests.count();
+        if let Some(LogAnswer { to, reply }) = to.answer(result) {
+            self.handle.answer(to, reply);
+        }
     }
 
     /// Writes to a channel through a gateway or the host environment.
