@@ -13,6 +13,7 @@ const FLOOD: u32 = 1_000_000;
 const HANDOVERS: u32 = 50;
 const GROUPS: u32 = 100_000;
 const CLUSTERS: u32 = 5_000;
+const FENCES: u32 = 1_000;
 const SERVERS: u32 = 1_000;
 const FAULTS: u32 = 50;
 const OUTAGE_SECONDS: u32 = 30;
@@ -119,7 +120,8 @@ impl Soak {
         groups
             // Each case runs in three orders.
             .env("PEAL_GROUP_CASES", GROUPS.div_ceil(3).to_string())
-            .env("PEAL_GROUP_SEED", seed.to_string());
+            .env("PEAL_GROUP_SEED", seed.to_string())
+            .env("PEAL_GROUP_SERVERS", SERVERS.to_string());
         run(groups.args([
             "test",
             "--package",
@@ -128,6 +130,24 @@ impl Soak {
             "group",
             "--",
             "participants",
+            "messages_equal_servers",
+        ]))?;
+        println!("\n== {FENCES} simulations of fences whose procs and servers are lost");
+        let mut fences = cargo(root);
+        fences
+            .env("PEAL_CLUSTER_CASES", FENCES.to_string())
+            .env("PEAL_CLUSTER_SEED", seed.to_string());
+        run(fences.args([
+            "test",
+            "--package",
+            "peal-core",
+            "--test",
+            "over_servers",
+            "--",
+            "fences_equal_the_counts",
+            "fences_after_timeouts",
+            "fences_end_once",
+            "fence_ends_alike",
         ]))?;
         println!(
             "\n== {CLUSTERS} simulations of servers that join and die, and {SERVERS} servers of one job"

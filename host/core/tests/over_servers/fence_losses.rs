@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 #[test]
 fn fences_end_once_although_procs_and_servers_die() {
-    for seed in seeds(200) {
+    for seed in seeds(80) {
         let mut fencing = Fencing::new(seed);
         // Nobody could tell the procs of a server that is lost before it has announced them.
         fencing.cluster.deliver_all();
@@ -137,7 +137,7 @@ fn fence_ends_alike_after_loss_at_each_position_and_time() {
 
 #[test]
 fn fence_ends_alike_after_losses_of_two_servers() {
-    for seed in seeds(1_200) {
+    for seed in seeds(400) {
         let mut random = Random(seed);
         let fan_out = FAN_OUTS[random.below(FAN_OUTS.len())];
         let servers = random.some(&PLACEMENT, 2);
