@@ -41,6 +41,36 @@ pub fn build_shipped(root: &Path) -> Result<PathBuf> {
     build_with(root, &shipped.collect::<Vec<_>>())
 }
 
+/// Builds the guests with these names.
+pub fn build_named(root: &Path, names: &[String]) -> Result<()> {
+    let dir = root.join("guests");
+    let mut known = guests(&dir, "Cargo.toml")?;
+    known.extend(guests(&dir, MANIFEST)?);
+    known.sort_by_key(|guest| name(guest));
+    known.dedup();
+    let mut chosen = Vec::new();
+    for wanted in names {
+        let found = known.iter().find(|guest| name(guest) == *wanted);
+        chosen.push(found.cloned().with_context(|| {
+            let known = known.iter().map(|guest| name(guest)).collect::<Vec<_>>();
+            format!(
+                "no directory guests/*/{wanted} with sources; there are {}",
+                known.join(", ")
+            )
+        })?);
+    }
+    let (in_rust, others): (Vec<_>, Vec<_>) = chosen
+        .into_iter()
+        .partition(|guest| guest.join("Cargo.toml").exists());
+    if !in_rust.is_empty() {
+        compile_rust(root, &in_rust, GuestCrates::Named)?;
+    }
+    let components = components(root)?;
+    others
+        .iter()
+        .try_for_each(|guest| build_other(root, guest, &components))
+}
+
 /// Builds all guests in Rust, and those of these directories that are in other languages.
 fn build_with(root: &Path, others: &[PathBuf]) -> Result<PathBuf> {
     let components = build_rust(root)?;
@@ -95,13 +125,43 @@ pub fn shipped(root: &Path) -> Result<Vec<ShippedGuest>> {
 
 /// Builds the guests in Rust alone, and returns the directory of the components.
 pub fn build_rust(root: &Path) -> Result<PathBuf> {
+    let all = guests(&root.join("guests"), "Cargo.toml")?;
+    compile_rust(root, &all, GuestCrates::Workspace)?;
+    components(root)
+}
+
+/// Returns the directory of the components, which it creates.
+fn components(root: &Path) -> Result<PathBuf> {
     let components = root.join("target/guests");
     fs::create_dir_all(&components)
         .with_context(|| format!("creating {}", components.display()))?;
+    Ok(components)
+}
+
+/// Crates that cargo compiles.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GuestCrates {
+    /// All of the workspace.
+    Workspace,
+    /// Those of the guests.
+    Named,
+}
+
+/// Builds these guests in Rust.
+fn compile_rust(root: &Path, chosen: &[PathBuf], crates: GuestCrates) -> Result<()> {
+    let components = components(root)?;
     let toolchain = rust::find(&tools(root), &mut |words| println!("{words}"))?;
     let built = target_dir(root).join(TARGET).join("release");
     let mut cargo = toolchain.cargo(&root.join("guests"));
-    cargo.args(["build", "--release", "--workspace", "--target", TARGET]);
+    cargo.args(["build", "--release", "--target", TARGET]);
+    match crates {
+        GuestCrates::Workspace => {
+            cargo.arg("--workspace");
+        }
+        GuestCrates::Named => chosen.iter().for_each(|guest| {
+            cargo.args(["--package", &format!("peal-{}", name(guest))]);
+        }),
+    }
     // A component must not depend on the directory in which it was built. Cargo adds these flags to those of
     // guests/.cargo/config.toml.
     let remap = format!("--remap-path-prefix={}=/peal", root.display());
@@ -119,16 +179,16 @@ pub fn build_rust(root: &Path) -> Result<PathBuf> {
             .args(toolchain.build_args())
             .env("CARGO_TARGET_DIR", target_dir(root)),
     )?;
-    for dir in guests(&root.join("guests"), "Cargo.toml")? {
-        let name = name(&dir);
+    for dir in chosen {
+        let name = name(dir);
         let module = built.join(format!("peal_{}.wasm", name.replace('-', "_")));
         let mut component = encode(&module)?;
-        if let Some(manifest) = manifest(&dir)? {
+        if let Some(manifest) = manifest(dir)? {
             declare(&mut component, &manifest)?;
         }
         write_if_changed(&components.join(format!("{name}.wasm")), &component)?;
     }
-    Ok(components)
+    Ok(())
 }
 
 /// Builds a guest in another language. If its tools are missing, prints a message and removes the

@@ -84,8 +84,11 @@ enum Task {
     /// Build the components in `guests/` into `target/guests`.
     ///
     /// Needs the standard library for wasm32-unknown-unknown, and gets it if possible: from rustup,
-    /// or as root from Debian's packages.
-    Guests,
+    /// or as root from Debian's packages. With names, builds these components only.
+    Guests {
+        /// Build these only: names of directories two levels below `guests/`
+        names: Vec<String>,
+    },
     /// Build Peal as the C library, and lay it out in `target/libpmix/lib`
     ///
     /// Programs that are linked with libpmix run on it if `LD_LIBRARY_PATH` begins with that
@@ -174,7 +177,8 @@ fn run(chore: Task) -> Result<()> {
         Task::Bench(bench) => bench.run(root),
         Task::Count(count) => count.run(root),
         Task::Labs(labs) => labs.run(root),
-        Task::Guests => guests::build(root).map(drop),
+        Task::Guests { names } if names.is_empty() => guests::build(root).map(drop),
+        Task::Guests { names } => guests::build_named(root, &names),
         Task::Libpmix { release: true } => libpmix::build(root, LibraryProfile::Shipped),
         Task::Libpmix { release: false } => libpmix::build(root, LibraryProfile::Debug),
         Task::Packages => packages::build(root),

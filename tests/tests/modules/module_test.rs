@@ -3,9 +3,7 @@ use peal_needs::needs;
 use peal_tests::{
     Done,
     daemon::{Daemon, Place},
-    guest, peal,
-    projects::COMPILING,
-    root, run, run_within, text_form, until,
+    guest, peal, root, run, text_form, until,
 };
 use serde_json::Value;
 use std::{
@@ -597,27 +595,6 @@ fn cases_that_check_nothing_are_not_counted_as_ok() {
 }
 
 /// The command reports once that an interpreter is being compiled.
-#[needs(prepared, python_tools)]
-#[test]
-fn cold_python_module_shows_a_message_while_it_compiles() {
-    let python = guest("echo-python");
-    let (dir, file) = cases(
-        "[[case]]\nname = \"one\"\nevent = { code = -3001 }\nexpect = { status = \"PMIX_EVENT_NO_ACTION_TAKEN\" }\n",
-    );
-    let mut cold = peal(["module", "test", text(&python), text(&file)]);
-    let done = run_within(
-        COMPILING,
-        cold.env("XDG_CACHE_HOME", dir.path().join("cache")),
-    )
-    .expect_status(0);
-    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
-    assert!(
-        done.stderr.starts_with("peal: ") && done.stderr.contains(" are compiled once"),
-        "{}",
-        done.stderr
-    );
-}
-
 /// The same work takes the same fuel in every run and on every machine.
 #[needs(prepared)]
 #[test]
