@@ -45,7 +45,7 @@ enum Thread {
     Busy,
     /// Waiting for the first entry.
     Idle,
-    /// Waiting for more entries.
+    /// Waiting for more entries, or just woken for an entry that a caller wrote.
     Gathering,
     /// Moving the journal into the database. Callers write their entries themselves meanwhile.
     Moving,
@@ -70,6 +70,19 @@ pub(crate) enum WriterWork {
     Nothing,
     /// The queue is empty and closed.
     Closed,
+}
+
+/// State of the queue after a sleep of the writer thread.
+struct Slept<'a> {
+    state: MutexGuard<'a, EntryQueueState>,
+    end: SleepEnd,
+}
+
+/// Reason for which the writer thread woke.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SleepEnd {
+    Woken,
+    TimeOver,
 }
 
 impl EntryQueue {
@@ -177,17 +190,35 @@ impl EntryQueue {
         if state.is_due() {
             return state.begin_move();
         }
+        // Set while the thread gathers: the time at which it writes what it has.
+        let mut gathered: Option<Instant> = None;
         while state.waiting.is_empty() {
-            let until = state.due.map_or(idle_until, |due| due.min(idle_until));
-            let left = until.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            // Nothing has come while the thread gathered.
+            gathered = gathered.filter(|until| now < *until);
+            let due = state.due.map_or(idle_until, |due| due.min(idle_until));
+            let left = gathered
+                .map_or(due, |until| until.min(due))
+                .saturating_duration_since(now);
             match (state.is_closed, left.is_zero()) {
                 (true, _) => return WriterWork::Closed,
                 (false, true) if state.is_due() => return state.begin_move(),
                 (false, true) => return WriterWork::Nothing,
-                (false, false) => state = self.sleep(state, Thread::Idle, left),
+                (false, false) if gathered.is_some() => {
+                    state = self.sleep(state, Thread::Gathering, left).state;
+                }
+                (false, false) => {
+                    let slept = self.sleep(state, Thread::Idle, left);
+                    state = slept.state;
+                    // A caller may have written the entry already for which this thread was woken, a call before its
+                    // decision. More of them follow, and to be woken for each would take processors from the callers.
+                    if slept.end == SleepEnd::Woken {
+                        gathered = Some(Instant::now() + GATHER_TIME);
+                    }
+                }
             }
         }
-        let later = Instant::now() + GATHER_TIME;
+        let later = gathered.unwrap_or_else(|| Instant::now() + GATHER_TIME);
         let gathered = state.due.map_or(later, |due| due.min(later));
         loop {
             let left = gathered.saturating_duration_since(Instant::now());
@@ -199,7 +230,7 @@ impl EntryQueue {
             if is_ripe {
                 return WriterWork::Entries;
             }
-            state = self.sleep(state, Thread::Gathering, left);
+            state = self.sleep(state, Thread::Gathering, left).state;
         }
     }
 
@@ -208,14 +239,19 @@ impl EntryQueue {
         mut state: MutexGuard<'a, EntryQueueState>,
         doing: Thread,
         at_most: Duration,
-    ) -> MutexGuard<'a, EntryQueueState> {
+    ) -> Slept<'a> {
         state.thread = doing;
-        let (mut state, _) = self
+        let (mut state, timeout) = self
             .filled
             .wait_timeout(state, at_most)
             .unwrap_or_else(PoisonError::into_inner);
         state.thread = Thread::Busy;
-        state
+        let end = if timeout.timed_out() {
+            SleepEnd::TimeOver
+        } else {
+            SleepEnd::Woken
+        };
+        Slept { state, end }
     }
 
     /// Closes the queue: no entries follow.
@@ -240,3 +276,41 @@ impl EntryQueueState {
 
 /// Error of `offer`: the queue is full.
 pub(crate) struct EntryQueueFull;
+
+#[cfg(test)]
+mod tests {
+    use super::{CommitThread, EntryQueue, Thread, WriterWork};
+    use crate::{AuditEntry, pending::PendingEntry};
+    use std::{
+        sync::Arc,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    /// Waits until the writer thread does this.
+    fn await_thread(queue: &EntryQueue, doing: Thread) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while queue.lock().thread != doing {
+            assert!(Instant::now() < deadline, "the thread does something else");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn thread_gathers_after_a_caller_wrote_what_it_was_woken_for() {
+        let queue = Arc::new(EntryQueue::new(100));
+        let waiting = queue.clone();
+        let writer = thread::spawn(move || waiting.wait(Duration::from_secs(60)));
+        await_thread(&queue, Thread::Idle);
+        let entry = || PendingEntry::new(AuditEntry::Ended);
+        let mut state = queue.lock();
+        queue.put(&mut state, entry(), CommitThread::Thread);
+        state.waiting.clear();
+        drop(state);
+        await_thread(&queue, Thread::Gathering);
+        // It is not woken for this one, and finds it.
+        assert!(queue.offer(entry()).is_ok());
+        assert!(matches!(writer.join().unwrap(), WriterWork::Entries));
+        assert_eq!(queue.take(10).len(), 1);
+    }
+}
