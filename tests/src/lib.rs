@@ -245,7 +245,8 @@ fn finish_within(limit: Duration, mut child: Child) -> Option<Done> {
     })
 }
 
-fn drain(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+/// Reads a stream to its end on a thread of its own.
+pub(crate) fn drain(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -1,11 +1,12 @@
 //! `peal run` with a job of shell procs, and commands that attach to it as tools.
-use crate::{Done, finish, peal, run};
+use crate::{Done, PATIENCE, drain, finish, peal, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc,
 };
 use tempfile::TempDir;
 
@@ -14,6 +15,8 @@ pub struct ShellJob {
     dir: TempDir,
     peal: Option<Child>,
     lines: std::io::Lines<BufReader<ChildStdout>>,
+    /// Standard error, which is read while the job runs: a full pipe would stop it.
+    errors: mpsc::Receiver<String>,
 }
 
 impl ShellJob {
@@ -33,10 +36,12 @@ impl ShellJob {
             .spawn()
             .unwrap();
         let lines = BufReader::new(peal.stdout.take().unwrap()).lines();
+        let errors = drain(peal.stderr.take());
         let mut running = ShellJob {
             dir,
             peal: Some(peal),
             lines,
+            errors,
         };
         for _ in 0..procs {
             assert_eq!(running.line(), "ready");
@@ -63,7 +68,13 @@ impl ShellJob {
     /// Returns the next line that a proc prints.
     #[track_caller]
     pub fn line(&mut self) -> String {
-        self.lines.next().expect("the job has ended").unwrap()
+        let Some(line) = self.lines.next() else {
+            panic!(
+                "the job has ended: {:?}",
+                self.errors.recv_timeout(PATIENCE)
+            );
+        };
+        line.unwrap()
     }
 
     /// Returns a command that finds this server and no other, not started yet.
@@ -140,8 +151,10 @@ impl ShellJob {
     pub fn ends(mut self) -> Done {
         let rest: Vec<String> = self.lines.by_ref().map(Result::unwrap).collect();
         let done = finish(self.peal.take().unwrap());
+        let errors = self.errors.recv_timeout(PATIENCE);
         Done {
             stdout: rest.join("\n"),
+            stderr: errors.expect("another process holds the output open"),
             ..done
         }
     }

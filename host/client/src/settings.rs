@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Time limits and bounds of a client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// Time limit of the connection and its handshake.
+    /// Time limit of the connection and its handshake. It suits a node that starts hundreds of procs at once.
     pub connect_timeout: Duration,
     /// Time limit of a call; `None` means no limit. The server keeps a `PMIX_TIMEOUT` among the infos
     /// of a call; then this time is added to it, so that the server can reply that it has expired.
@@ -43,7 +43,7 @@ pub struct ClientSettings {
 impl Default for ClientSettings {
     fn default() -> Self {
         ClientSettings {
-            connect_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(60),
             answer_timeout: Some(Duration::from_secs(60)),
             meeting_timeout: Some(Duration::from_secs(3600)),
             max_open_calls: 2048,
