@@ -156,7 +156,8 @@ impl InterceptedConnection {
                 Ok(Request::RegisterEvents { codes, infos })
                     // Beyond the bound the registration passes unwatched: a client whose server
                     // never answers must not fill the memory.
-                    if self.registering.len() < REGISTERING =>
+                    // One under the tag of events has no reply that could be told from an event.
+                    if self.registering.len() < REGISTERING && whole.tag != Tag::NOTIFY =>
                 {
                     self.registering
                         .insert(whole.tag, RelayedRegistration::new(codes, &infos));

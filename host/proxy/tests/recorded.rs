@@ -51,3 +51,10 @@ fn they_are_cut_as_they_came() {
     }
     assert!(welcomed);
 }
+
+/// Found by the fuzzer: a client registers under the tag of events, so that the event after it looks like the reply.
+#[test]
+fn registration_under_tag_of_events_holds_no_event() {
+    let data = include_bytes!("recording/registration-under-tag-of-events");
+    assert_eq!(fuzz::streams(data), Ok(()));
+}
